@@ -1,0 +1,152 @@
+import type { Json, JsonObject } from "../core/json.ts";
+
+/**
+ * Declared documents after validation and normalization: defaults filled in, durations in milliseconds, references
+ * checked, frozen. This is what plans compare, what the database keeps and what workers run by.
+ */
+export type ObjectKind = "Project" | "Queue" | "Policy" | "Job" | "Schedule";
+
+export interface ConfigObject<Kind extends ObjectKind = ObjectKind, Spec = ObjectSpec> {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly description: string | null;
+  readonly spec: Spec;
+  /** Path below the project's root, with forward slashes. */
+  readonly file: string;
+  /** First line of the document's `kind`, counted from 1. */
+  readonly line: number;
+}
+
+export type QueueObject = ConfigObject<"Queue", QueueSpec>;
+export type PolicyObject = ConfigObject<"Policy", PolicySpec>;
+export type JobObject = ConfigObject<"Job", JobSpec>;
+export type ScheduleObject = ConfigObject<"Schedule", ScheduleSpec>;
+export type ProjectObject = ConfigObject<"Project", ProjectSpec>;
+export type DeclaredObject = QueueObject | PolicyObject | JobObject | ScheduleObject;
+export type ObjectSpec = ProjectSpec | QueueSpec | PolicySpec | JobSpec | ScheduleSpec;
+
+export interface QueueSpec {
+  /** Jobs of this queue that may run at once on the whole fleet; null: no limit. */
+  readonly concurrency: number | null;
+  readonly suspend: boolean;
+}
+
+export interface PolicySpec {
+  readonly immediateRetry: { readonly attempts: number; readonly initialMs: number };
+  readonly retry: {
+    readonly maxAttempts: number;
+    readonly backoff: BackoffSpec;
+  };
+  readonly timeoutMs: number;
+  /** Losses of the worker after a written start that end the job as Failed. */
+  readonly maxLost: number;
+  /** Losses without a known start after which the job runs alone in its own process. */
+  readonly maxLostUnstarted: number;
+  /** Returns by shutdown after which the job runs alone in its own process. */
+  readonly maxReturns: number;
+}
+
+export interface BackoffSpec {
+  readonly type: "exponential" | "fixed";
+  readonly initialMs: number;
+  readonly maxMs: number;
+  /** Share of the wait that is random, 0 to 1. */
+  readonly jitter: number;
+}
+
+export type Isolation = "inline" | "thread" | "process";
+
+export interface RetentionSpec {
+  readonly succeededMs: number;
+  readonly cancelledMs: number;
+  readonly failedMs: number;
+}
+
+export interface JobSpec {
+  /** Path below the project's handlers folder, or `builtin/command`. */
+  readonly handler: string;
+  readonly queue: string;
+  /** Name of a Policy; `standard` is built in. */
+  readonly policy: string;
+  /** Overrides the policy's. */
+  readonly timeoutMs: number | null;
+  readonly settings: JsonObject;
+  readonly isolation: Isolation;
+  /** JSON Schema 2020-12 of the payload with every reference resolved; null: any payload. */
+  readonly payloadSchema: JsonObject | boolean | null;
+  readonly retention: RetentionSpec;
+}
+
+export type Timing =
+  | { readonly kind: "cron"; readonly expression: string; readonly timeZone: string }
+  /** Anchored at the epoch: fires at every multiple of the interval. */
+  | { readonly kind: "every"; readonly intervalMs: number; readonly from: "epoch" }
+  /** Counts from the end of the previous run. */
+  | { readonly kind: "every"; readonly intervalMs: number; readonly from: "finish" }
+  /** One instant, RFC 3339 in UTC. */
+  | { readonly kind: "at"; readonly at: string };
+
+export interface ScheduleSpec {
+  readonly job: string;
+  readonly timing: Timing;
+  /** The zone in force, the schedule's own or the project's; used for display of every kind of timing. */
+  readonly timeZone: string;
+  readonly payload: Json;
+  readonly concurrencyPolicy: "Forbid" | "Allow";
+  readonly misfirePolicy: "latest" | "none";
+  readonly runOnStart: boolean;
+  readonly suspend: boolean;
+}
+
+export interface ProjectSpec {
+  readonly include: readonly string[];
+  readonly timeZone: string | null;
+  /** Folder of handlers, relative to the project's root. */
+  readonly handlers: string;
+  readonly runtime: RuntimeSettings;
+}
+
+/** `spec.runtime`: read at start only; every leaf can be overridden by an environment variable. */
+export interface RuntimeSettings {
+  readonly database: { readonly url: string | null; readonly poolSize: number };
+  readonly samples: boolean;
+  readonly worker: {
+    readonly queues: readonly { readonly name: string; readonly concurrency: number }[];
+    readonly leaseDurationMs: number;
+    readonly leaseRenewalMs: number;
+    readonly heartbeatMs: number;
+    readonly shutdownTimeoutMs: number;
+  };
+  readonly scheduler: { readonly intervalMs: number; readonly batchSize: number };
+  readonly recovery: { readonly intervalMs: number };
+  readonly retention: RetentionSpec & { readonly workersMs: number };
+  readonly api: {
+    readonly port: number;
+    readonly host: string;
+    readonly keys: string | null;
+    readonly allowedOrigins: readonly string[];
+  };
+}
+
+/** Everything the files declare: the project's own settings and the objects, sorted by kind and name. */
+export interface DesiredState {
+  readonly project: ProjectObject;
+  readonly objects: readonly DeclaredObject[];
+  /** SHA-256 over the objects, their positions and the handler bundles; equal input gives an equal hash. */
+  readonly contentHash: string;
+}
+
+/** A job type as workers run it: the job with its policy resolved. Kept in the database by content hash. */
+export interface JobDefinition {
+  readonly type: string;
+  readonly handler: string;
+  readonly bundleHash: string | null;
+  readonly queue: string;
+  readonly timeoutMs: number;
+  readonly isolation: Isolation;
+  readonly settings: JsonObject;
+  readonly payloadSchema: JsonObject | boolean | null;
+  readonly retention: RetentionSpec;
+  readonly policy: PolicySpec;
+}

@@ -1,0 +1,55 @@
+import type { JobDefinition } from "../../config/objects.ts";
+import type { ClaimedJob } from "./jobs.ts";
+
+/** Why a running handler is asked to stop. */
+export type AbortReason = "time-out" | "cancelled" | "shutdown" | "lease-lost" | "lease-doubtful";
+
+export interface HandlerError {
+  readonly name: string;
+  readonly message: string;
+  readonly stack: string | null;
+  /** PermanentError: no retry. */
+  readonly permanent: boolean;
+  /** RetryAfter: not before this many milliseconds; null otherwise. */
+  readonly retryAfterMs: number | null;
+}
+
+/** How one run of a handler ended. */
+export type HandlerOutcome =
+  | { readonly kind: "returned"; readonly result: string | null; readonly resultError: string | null }
+  | { readonly kind: "threw"; readonly error: HandlerError }
+  /** Ended by `end()` after it ignored its abort. */
+  | { readonly kind: "cut-off" }
+  /** Its thread was ended because of another job in it. */
+  | { readonly kind: "neighbour-ended" }
+  /** Its thread or process died under it. */
+  | { readonly kind: "crashed"; readonly detail: string }
+  /** The module could not be loaded here. */
+  | { readonly kind: "unloadable"; readonly detail: string };
+
+export interface RunRequest {
+  readonly job: ClaimedJob;
+  readonly definition: JobDefinition;
+  readonly timeoutMs: number;
+  /** In its own process whatever the definition says (suspected of killing its worker). */
+  readonly alone: boolean;
+  readonly onProgress: (percent: number, message: string | null) => void;
+}
+
+/** A handler that runs now. `outcome` never rejects. */
+export interface HandlerRun {
+  readonly outcome: Promise<HandlerOutcome>;
+  /** Aborts the handler's signal; it may finish in its own way. */
+  abort(reason: AbortReason): void;
+  /** Ends it the hard way: terminates its thread (neighbours end too) or kills its process group. */
+  end(): void;
+}
+
+/** Runs handlers: inline, in threads or in processes; loads bundles by hash through the store. */
+export interface HandlerHost {
+  run(request: RunRequest): HandlerRun;
+  /** Bundles that could not be loaded here. */
+  unloadableBundles(): readonly string[];
+  /** Ends everything that still runs. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,142 @@
+import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
+import type { Json } from "../../core/json.ts";
+import type { JobDefinition } from "../../config/objects.ts";
+import type { FinalState, JobState } from "../states.ts";
+
+/** A job that is to exist. */
+export interface NewJob {
+  readonly id: JobId;
+  readonly type: string;
+  /** Null: the job type's queue. */
+  readonly queue: string | null;
+  readonly payload: Json;
+  /** -100 to 100; a head start of 60 s a point. */
+  readonly priority: number;
+  /** When it is due by the database's clock; `null`: now. */
+  readonly due: { readonly at: Date } | { readonly afterMs: number } | null;
+  /** Null: the policy's. */
+  readonly maxAttempts: number | null;
+  readonly timeoutMs: number | null;
+}
+
+export interface CreatedJob {
+  readonly id: JobId;
+  readonly state: "Scheduled" | "Enqueued";
+  readonly queue: string;
+}
+
+/** Creating jobs, and what operators do to them. Each method is one transaction. */
+export interface JobStore {
+  /** All or none; types must be declared: `unknownTypes` names those that are not, and nothing was inserted. */
+  insertJobs(jobs: readonly NewJob[]): Promise<{ readonly created: readonly CreatedJob[] } | { readonly unknownTypes: readonly string[] }>;
+  /** The definitions in force, by job type; undeclared types are absent. */
+  loadJobTypes(types: readonly string[]): Promise<ReadonlyMap<string, JobDefinition>>;
+  /** Not running: Cancelled at once. Running: a request that the owner sees with its next renewal or doorbell. */
+  cancelJob(id: JobId): Promise<CancelOutcome>;
+  /** Failed, Cancelled or Succeeded → Enqueued with a new generation, fresh budgets and a new token. */
+  requeueJob(id: JobId): Promise<{ readonly kind: "requeued" } | NotInState>;
+  /** Removes a finished job with its attempts and timeline. */
+  deleteJob(id: JobId): Promise<{ readonly kind: "deleted" } | NotInState>;
+}
+
+export type NotInState = { readonly kind: "not-found" } | { readonly kind: "refused"; readonly state: JobState };
+export type CancelOutcome =
+  | { readonly kind: "cancelled" }
+  | { readonly kind: "requested" }
+  | { readonly kind: "not-found" }
+  | { readonly kind: "finished"; readonly state: FinalState };
+
+/** What a claim gives back: the row's facts, and the hash of the definition in force. */
+export interface ClaimedJob {
+  readonly id: JobId;
+  readonly token: DispatchToken;
+  readonly type: string;
+  readonly queue: string;
+  readonly payload: Json;
+  /** Key of {@link ExecutionStore.loadDefinitions}; null when the type was never declared. */
+  readonly definitionHash: string | null;
+  readonly revision: number | null;
+  readonly failures: number;
+  readonly execution: number;
+  readonly lost: number;
+  readonly lostUnstarted: number;
+  readonly returns: number;
+  readonly maxAttempts: number | null;
+  readonly timeoutMs: number | null;
+  readonly schedule: { readonly name: string; readonly firedFor: Date; readonly lateByMs: number } | null;
+  /** It was recovered from a lost worker: its start is already written, and it must be started at once. */
+  readonly recovered: boolean;
+}
+
+/** Position in a queue's order where the last claim ended; opaque. */
+export type ClaimCursor = string;
+
+export interface ClaimRequest {
+  readonly workerId: WorkerId;
+  readonly queue: string;
+  readonly limit: number;
+  /** Null: from the start of the queue. */
+  readonly after: ClaimCursor | null;
+  /** Types this worker cannot load. */
+  readonly exceptTypes: readonly string[];
+}
+
+/** An owned execution, as every later write presents it. */
+export interface Ownership {
+  readonly jobId: JobId;
+  readonly token: DispatchToken;
+}
+
+/** The final word of one execution, decided in memory by `settle`; the store lets it land or fences it. */
+export interface Finish extends Ownership {
+  readonly outcome: AttemptOutcome;
+  readonly next: FinalState | "Scheduled";
+  /** Timeline reason. */
+  readonly reason: string;
+  /** Which budget pays. */
+  readonly charge: "failure" | "lost" | "return" | null;
+  /** Wait before the next attempt; 0 keeps the job's place in its queue. Only with next = Scheduled. */
+  readonly delayMs: number;
+  /** Hold instead of a time. Only with next = Scheduled. */
+  readonly hold: "no-handler" | null;
+  /** JSON text, already storable. */
+  readonly result: string | null;
+  readonly resultError: string | null;
+  readonly error: string | null;
+  readonly stack: string | null;
+  /** How long the handler ran; null: it never started, and no attempt is recorded. */
+  readonly ranMs: number | null;
+  /** How long the finished job is kept, by final state. */
+  readonly retainMs: { readonly succeeded: number; readonly failed: number; readonly cancelled: number };
+  readonly bundleHash: string | null;
+  readonly revision: number | null;
+}
+
+export const ATTEMPT_OUTCOMES = ["succeeded", "failed", "timed-out", "cancelled", "returned", "lost"] as const;
+export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
+
+/** `fenced`: the job belongs to another execution or nobody; nothing was kept. `cancelled`: a cancel request came first. */
+export type FinishOutcome = "landed" | "cancelled" | "fenced";
+
+/** The writes of an execution. Each call is one atomic statement; the adapter may coalesce concurrent calls. */
+export interface ExecutionStore {
+  /** Enqueued → Processing, in queue order. An empty list means nothing is claimable after the cursor. */
+  claimJobs(request: ClaimRequest): Promise<{ readonly jobs: readonly ClaimedJob[]; readonly cursor: ClaimCursor | null }>;
+  /** As claimJobs, for jobs recovered from lost workers: one at a time, with its start written. */
+  claimRecovered(request: Omit<ClaimRequest, "after" | "limit">): Promise<ClaimedJob | null>;
+  /** After a claim of unknown outcome: what this worker owns and does not know of. */
+  findOwned(request: { readonly workerId: WorkerId; readonly known: readonly Ownership[] }): Promise<readonly Ownership[]>;
+  loadDefinitions(hashes: readonly string[]): Promise<ReadonlyMap<string, JobDefinition>>;
+  loadBundle(hash: string): Promise<string | null>;
+  /** Finishes one execution; rejects only when the database is away or refuses the data. */
+  finishJob(workerId: WorkerId, finish: Finish): Promise<FinishOutcome>;
+  /** Claimed and never started: back to Scheduled and due, nothing charged, no attempt recorded. */
+  returnClaims(workerId: WorkerId, claims: readonly Ownership[]): Promise<void>;
+  /** Writes the start of executions that run for more than an instant. */
+  markStarted(workerId: WorkerId, starts: readonly (Ownership & { readonly runningMs: number })[]): Promise<void>;
+  /** Shows progress; lands only for the owner. */
+  reportProgress(
+    workerId: WorkerId,
+    reports: readonly (Ownership & { readonly percent: number; readonly message: string | null })[],
+  ): Promise<void>;
+}

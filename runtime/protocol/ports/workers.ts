@@ -1,0 +1,35 @@
+import type { WorkerId } from "../../core/ids.ts";
+
+export interface WorkerInfo {
+  readonly id: WorkerId;
+  /** Name for people: host name and process id. */
+  readonly name: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly queues: readonly { readonly name: string; readonly concurrency: number }[];
+}
+
+export type Duty = "scheduling" | "recovery" | "cleanup";
+
+/** Workers announce themselves; one of them leads each duty by a term of the database. */
+export interface WorkerStore {
+  /** True when no other worker was alive: a cold start of the installation, counted once. */
+  registerWorker(info: WorkerInfo): Promise<{ readonly coldStart: boolean }>;
+  heartbeat(beat: { readonly workerId: WorkerId; readonly draining: boolean; readonly unloadableBundles: readonly string[] }): Promise<void>;
+  deregisterWorker(workerId: WorkerId): Promise<void>;
+  /** Takes or extends the term of a duty by the database's clock. */
+  holdTerm(request: { readonly duty: Duty; readonly workerId: WorkerId; readonly termMs: number }): Promise<boolean>;
+  releaseTerm(request: { readonly duty: Duty; readonly workerId: WorkerId }): Promise<void>;
+}
+
+/** The leader's housekeeping. */
+export interface CleanupStore {
+  /** Creates the day partitions that finishing jobs will need. */
+  preparePartitions(): Promise<void>;
+  /** Drops what has expired; returns the number of partitions dropped. */
+  dropExpired(): Promise<number>;
+  /** Folds counter deltas into totals and minute statistics. */
+  foldCounters(): Promise<void>;
+  pruneWorkers(olderThanMs: number): Promise<number>;
+}
