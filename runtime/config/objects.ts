@@ -1,4 +1,7 @@
 import type { Json, JsonObject } from "../core/json.ts";
+import type { Timing } from "../time/timing.ts";
+
+export type { Timing } from "../time/timing.ts";
 
 /**
  * Declared documents after validation and normalization: defaults filled in, durations in milliseconds, references
@@ -77,15 +80,6 @@ export interface JobSpec {
   readonly payloadSchema: JsonObject | boolean | null;
   readonly retention: RetentionSpec;
 }
-
-export type Timing =
-  | { readonly kind: "cron"; readonly expression: string; readonly timeZone: string }
-  /** Anchored at the epoch: fires at every multiple of the interval. */
-  | { readonly kind: "every"; readonly intervalMs: number; readonly from: "epoch" }
-  /** Counts from the end of the previous run. */
-  | { readonly kind: "every"; readonly intervalMs: number; readonly from: "finish" }
-  /** One instant, RFC 3339 in UTC. */
-  | { readonly kind: "at"; readonly at: string };
 
 export interface ScheduleSpec {
   readonly job: string;
