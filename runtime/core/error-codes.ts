@@ -14,6 +14,7 @@ export const ERROR_CODES = {
   TURNO_EMBEDDED_MISSING: "There are no PostgreSQL binaries for this platform.",
   TURNO_PROJECT_MISSING: "There is no turno.yaml in the project's folder.",
   TURNO_PROJECT_INVALID: "The project's files have problems; nothing was applied.",
+  TURNO_PROJECT_UNREADABLE: "A file of the project could not be read.",
   TURNO_SOURCE_STALE: "A newer revision is in force than the one this reconciler started from.",
   TURNO_SOURCE_OWNED: "The installation's objects belong to another source.",
   TURNO_INCLUDE_EMPTY: "The project's includes match no file, which would remove every declared object.",
