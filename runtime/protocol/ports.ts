@@ -1,6 +1,7 @@
 /** The seams of Turno: everything the protocol, the loops and the panel ask of the outside, by subject. */
 export * from "./ports/errors.ts";
 export * from "./ports/handlers.ts";
+export * from "./ports/intake.ts";
 export * from "./ports/jobs.ts";
 export * from "./ports/leases.ts";
 export * from "./ports/panel.ts";
