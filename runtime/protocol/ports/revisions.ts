@@ -1,1 +1,190 @@
-export {};
+import type { DeclaredObject, JobDefinition, ObjectKind, ProjectObject, ScheduleSpec } from "../../config/objects.ts";
+import type { Json } from "../../core/json.ts";
+
+/** Where a project's files come from: one source owns the objects of an installation. */
+export interface SourceIdentity {
+  /** `local` for a folder. */
+  readonly name: string;
+  /** The folder's path or the repository's address. */
+  readonly origin: string;
+}
+
+/**
+ * What git says about the files, and nothing that is not certain: `commit`, author, time and message only when every
+ * file of the project equals that commit; otherwise `baseCommit` names the commit the changed files stand on.
+ */
+export interface Provenance {
+  readonly commit: string | null;
+  readonly baseCommit: string | null;
+  readonly author: string | null;
+  readonly committedAt: Date | null;
+  /** First line of the commit's message. */
+  readonly message: string | null;
+}
+
+export const NO_PROVENANCE: Provenance = {
+  commit: null,
+  baseCommit: null,
+  author: null,
+  committedAt: null,
+  message: null,
+};
+
+/** One settled look at a project's files: no file changed while it was taken, nor for the settle time before. */
+export interface ProjectSnapshot {
+  /** By path below the root: turno.yaml, what its includes match, and the schemas they refer to. */
+  readonly files: ReadonlyMap<string, Uint8Array>;
+  /** Over the files and the handlers' sources; equal content gives an equal text. */
+  readonly fingerprint: string;
+  readonly provenance: Provenance;
+  /** When the newest of the files was last written, by the file system. */
+  readonly newestWriteAt: Date | null;
+}
+
+/** A project's files, watched. Reading throws TurnoError when they are missing, unreadable or never settle. */
+export interface ProjectSource {
+  readonly identity: SourceIdentity;
+  read(signal: AbortSignal): Promise<ProjectSnapshot>;
+  /** Calls back when a read may give something new; coalesced, never while it is being called. */
+  watch(onChange: () => void): Promise<ProjectWatch>;
+  /** Files below the root, beyond the handlers' folder, whose content the handlers are made of. */
+  addInputs(paths: readonly string[]): void;
+}
+
+export interface ProjectWatch {
+  close(): Promise<void>;
+}
+
+/** A handler as one ES module, named by the hash of its content. */
+export interface HandlerBundle {
+  readonly hash: string;
+  /** Path below the handlers' folder. */
+  readonly handler: string;
+  readonly code: string;
+  /** Versions of native packages that stay out of the bundle. */
+  readonly externals: Readonly<Record<string, string>>;
+}
+
+export interface RevisionSummary extends Provenance {
+  readonly number: number;
+  readonly source: SourceIdentity;
+  readonly contentHash: string;
+  readonly appliedAt: Date;
+  readonly appliedBy: string;
+}
+
+export interface AppliedJobType {
+  readonly name: string;
+  readonly definitionHash: string;
+  readonly definition: JobDefinition;
+  /** No longer declared; its last jobs drain. */
+  readonly removed: boolean;
+}
+
+export interface AppliedSchedule {
+  readonly name: string;
+  readonly timingHash: string;
+  readonly suspended: boolean;
+  readonly nextFireAt: Date | null;
+}
+
+/** What is in force. */
+export interface AppliedState {
+  /** The database's time. */
+  readonly now: Date;
+  readonly coldStarts: number;
+  readonly owner: SourceIdentity | null;
+  readonly inForce: RevisionSummary | null;
+  readonly project: ProjectObject | null;
+  /** Sorted by kind and name. */
+  readonly objects: readonly DeclaredObject[];
+  readonly jobTypes: readonly AppliedJobType[];
+  readonly schedules: readonly AppliedSchedule[];
+  readonly bundleHashes: ReadonlySet<string>;
+}
+
+export interface ObjectAddress {
+  readonly kind: ObjectKind;
+  readonly name: string;
+}
+
+export interface ScheduleWrite {
+  readonly name: string;
+  readonly jobType: string;
+  readonly spec: ScheduleSpec;
+  readonly timingHash: string;
+  readonly suspended: boolean;
+  /** `keep` leaves the next fire untouched, whatever the scheduler made of it meanwhile. */
+  readonly next: { readonly kind: "keep" } | { readonly kind: "set"; readonly at: Date | null };
+  /** The cold start a new schedule counts as fired for. */
+  readonly firedColdStart: number;
+}
+
+/** Everything one revision changes, decided from the locked state; written in one transaction. */
+export interface RevisionWrites {
+  readonly source: SourceIdentity;
+  readonly contentHash: string;
+  readonly provenance: Provenance;
+  readonly appliedBy: string;
+  /** What changed, as the plan showed it. */
+  readonly changes: Json;
+  /** New objects, and new versions of those that changed or moved. */
+  readonly versions: readonly ((ProjectObject | DeclaredObject) & { readonly specHash: string })[];
+  readonly removed: readonly ObjectAddress[];
+  readonly bundles: readonly HandlerBundle[];
+  readonly definitions: readonly { readonly hash: string; readonly definition: JobDefinition }[];
+  readonly jobTypes: readonly { readonly name: string; readonly definitionHash: string; readonly queue: string }[];
+  readonly removedJobTypes: readonly string[];
+  readonly queues: readonly {
+    readonly name: string;
+    readonly concurrency: number | null;
+    readonly suspended: boolean;
+    /** A Queue document declares it; otherwise a job type merely uses it. */
+    readonly declared: boolean;
+  }[];
+  readonly removedQueues: readonly string[];
+  readonly schedules: readonly ScheduleWrite[];
+  readonly removedSchedules: readonly string[];
+}
+
+export interface SyncProblem {
+  readonly code: string;
+  readonly message: string;
+  readonly file: string | null;
+  readonly line: number | null;
+  readonly column: number | null;
+  readonly hint: string | null;
+}
+
+/** The last look at a source, for people who ask why an edit is not in force. */
+export interface SyncStatus {
+  readonly source: SourceIdentity;
+  readonly checkedAt: Date;
+  readonly ok: boolean;
+  /** When the files were last in force as they were found. */
+  readonly lastOkAt: Date | null;
+  readonly revision: number | null;
+  readonly problems: readonly SyncProblem[];
+}
+
+/** The revisions of an installation. */
+export interface RevisionStore {
+  loadApplied(): Promise<AppliedState>;
+  /**
+   * One transaction under one lock for all reconcilers: reads what is in force, lets `decide` compute the writes from
+   * it and writes them. `decide` returns null when there is nothing to do; what it throws rolls everything back.
+   */
+  applyRevision(decide: (locked: AppliedState) => RevisionWrites | null): Promise<RevisionSummary | null>;
+  revisionInForce(): Promise<RevisionSummary | null>;
+  /** The newest revision of a source with this content; null: these files were never applied. */
+  findRevision(request: { readonly source: string; readonly contentHash: string }): Promise<RevisionSummary | null>;
+  /** A bundle's code. */
+  loadBundle(hash: string): Promise<string | null>;
+  /** Jobs of these types that are not finished, each counted up to `limit`; types without any are absent. */
+  countLiveJobs(types: readonly string[], limit: number): Promise<ReadonlyMap<string, number>>;
+  /** Forgets job types that were removed and whose last job has drained; returns their names. */
+  pruneRemovedTypes(): Promise<readonly string[]>;
+  recordSync(status: Omit<SyncStatus, "checkedAt" | "lastOkAt">): Promise<void>;
+  /** Newest first. */
+  loadSyncStatus(): Promise<readonly SyncStatus[]>;
+}
