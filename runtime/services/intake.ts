@@ -1,0 +1,167 @@
+import type { JobDefinition } from "../config/objects.ts";
+import { NAME_PATTERN } from "../core/ids.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import type { JobIntake, JobRequest, RequestProblem } from "../protocol/ports/intake.ts";
+import type { JobStore } from "../protocol/ports/jobs.ts";
+import type { Ids } from "../protocol/ports/surroundings.ts";
+
+/** Bytes of a payload's JSON text. */
+export const MAX_PAYLOAD_BYTES = 256 * 1024;
+/** Levels of arrays and objects in a payload. */
+export const MAX_PAYLOAD_DEPTH = 64;
+/** Jobs that are created by one call. */
+export const MAX_BATCH = 1000;
+/** The largest number of attempts a job may ask for. */
+export const MAX_ATTEMPTS = 1000;
+
+/** Checks a payload against a JSON Schema; an empty list means that it fits. Pointers start at the payload. */
+export type ValidatePayload = (
+  schema: JsonObject | boolean,
+  payload: Json,
+) => readonly { readonly pointer: string; readonly message: string }[];
+
+export interface IntakeParts {
+  readonly store: Pick<JobStore, "loadJobTypes" | "insertJobs">;
+  readonly ids: Pick<Ids, "jobId">;
+  readonly validatePayload: ValidatePayload;
+}
+
+/** The intake of jobs: limits, storable values, declared types and their payload schemas; then one insert. */
+export function createJobIntake({ store, ids, validatePayload }: IntakeParts): JobIntake {
+  return {
+    async submit(requests) {
+      const limits = checkLimits(requests);
+      if (limits.length > 0) return { kind: "refused", problems: limits };
+      const types = await store.loadJobTypes([...new Set(requests.map((request) => request.type))]);
+      const problems = requests.flatMap((request, index) => checkDeclared({ request, index, types, validatePayload }));
+      if (problems.length > 0) return { kind: "refused", problems };
+      const inserted = await store.insertJobs(requests.map((request) => ({ ...request, id: ids.jobId() })));
+      if ("created" in inserted) return { kind: "created", jobs: inserted.created };
+      // A revision removed the type between the two statements.
+      const gone = new Set(inserted.unknownTypes);
+      return {
+        kind: "refused",
+        problems: requests.flatMap((request, index) =>
+          gone.has(request.type) ? [unknownType(request.type, index)] : [],
+        ),
+      };
+    },
+  };
+}
+
+function checkLimits(requests: readonly JobRequest[]): readonly RequestProblem[] {
+  if (requests.length > MAX_BATCH) {
+    return [
+      { request: 0, pointer: "", message: `expected at most ${MAX_BATCH} jobs in one call, found ${requests.length}` },
+    ];
+  }
+  return requests.flatMap((request, index) =>
+    [...optionProblems(request), ...payloadProblems(request.payload)].map((problem) => ({
+      request: index,
+      ...problem,
+    })),
+  );
+}
+
+interface Found {
+  readonly pointer: string;
+  readonly message: string;
+}
+
+function optionProblems(request: JobRequest): readonly Found[] {
+  const found: Found[] = [];
+  if (request.queue !== null && !NAME_PATTERN.test(request.queue)) {
+    found.push({ pointer: "/queue", message: `expected a queue's name (${NAME_PATTERN.source})` });
+  }
+  if (!Number.isInteger(request.priority) || Math.abs(request.priority) > 100) {
+    found.push({ pointer: "/priority", message: "expected a whole number from -100 to 100" });
+  }
+  const { maxAttempts } = request;
+  if (maxAttempts !== null && (!Number.isInteger(maxAttempts) || maxAttempts < 1 || maxAttempts > MAX_ATTEMPTS)) {
+    found.push({ pointer: "/maxAttempts", message: `expected a whole number from 1 to ${MAX_ATTEMPTS}` });
+  }
+  return found;
+}
+
+/** What the database or JSON readers elsewhere could not give back as it came. */
+export function payloadProblems(payload: Json): readonly Found[] {
+  const found: Found[] = [];
+  visit({ value: payload, pointer: "/payload", depth: 0, found });
+  if (found.length > 0) return found;
+  const bytes = Buffer.byteLength(JSON.stringify(payload));
+  if (bytes <= MAX_PAYLOAD_BYTES) return found;
+  return [{ pointer: "/payload", message: `expected at most ${MAX_PAYLOAD_BYTES} bytes of JSON, found ${bytes}` }];
+}
+
+function visit(at: {
+  readonly value: Json;
+  readonly pointer: string;
+  readonly depth: number;
+  readonly found: Found[];
+}): void {
+  const { value, pointer, depth, found } = at;
+  // A hundred problems of one payload say enough.
+  if (found.length >= 100) return;
+  if (typeof value === "string") {
+    const message = unstorableText(value);
+    if (message !== null) found.push({ pointer, message });
+  } else if (typeof value === "number") {
+    if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) {
+      found.push({ pointer, message: "this number is beyond 2^53 and would lose digits: use a string" });
+    }
+  } else if (value !== null && typeof value === "object") {
+    if (depth >= MAX_PAYLOAD_DEPTH) {
+      found.push({ pointer, message: `expected at most ${MAX_PAYLOAD_DEPTH} levels of arrays and objects` });
+      return;
+    }
+    for (const [key, member] of Object.entries(value as Record<string, Json>)) {
+      const below = `${pointer}/${escapePointer(key)}`;
+      const message = unstorableText(key);
+      if (message !== null) found.push({ pointer: below, message: `the member's name: ${message}` });
+      visit({ value: member, pointer: below, depth: depth + 1, found });
+    }
+  }
+}
+
+const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
+
+function unstorableText(text: string): string | null {
+  if (text.includes("\0")) return "holds the character U+0000, which cannot be stored; leave it out";
+  if (LONE_SURROGATE.test(text))
+    return "holds half of a surrogate pair, which is no character; send the whole character";
+  return null;
+}
+
+/** RFC 6901. A name that is no text (lone surrogates, NUL) is shown with replacement characters. */
+function escapePointer(key: string): string {
+  return key
+    .replaceAll("\0", "\ufffd")
+    .replaceAll("~", "~0")
+    .replaceAll("/", "~1")
+    .replace(new RegExp(LONE_SURROGATE, "g"), "\ufffd");
+}
+
+function checkDeclared(context: {
+  readonly request: JobRequest;
+  readonly index: number;
+  readonly types: ReadonlyMap<string, JobDefinition>;
+  readonly validatePayload: ValidatePayload;
+}): readonly RequestProblem[] {
+  const { request, index, types, validatePayload } = context;
+  const definition = types.get(request.type);
+  if (definition === undefined) return [unknownType(request.type, index)];
+  if (definition.payloadSchema === null) return [];
+  return validatePayload(definition.payloadSchema, request.payload).map(({ pointer, message }) => ({
+    request: index,
+    pointer: `/payload${pointer}`,
+    message,
+  }));
+}
+
+function unknownType(type: string, index: number): RequestProblem {
+  return {
+    request: index,
+    pointer: "/type",
+    message: `no job of type "${type}" is declared; declare it in a kind: Job document and apply it`,
+  };
+}
