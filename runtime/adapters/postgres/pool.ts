@@ -24,6 +24,10 @@ export interface Database {
   close(): Promise<void>;
 }
 
+/** Serialization failure and deadlock detected. */
+const CONFLICTS: ReadonlySet<string> = new Set(["40001", "40P01"]);
+const CONFLICT_RETRIES = 5;
+
 // bigint and numeric columns as bigint would surprise JSON; int8 stays text and each reader converts what it needs.
 pg.types.setTypeParser(pg.types.builtins.DATE, (text) => text);
 
@@ -40,43 +44,61 @@ export function openDatabase(options: PoolOptions): Database {
     query_timeout: options.statementTimeoutMs + 2_000,
     idle_in_transaction_session_timeout: 30_000,
   });
-  pool.on("error", (error) => options.logger.warn("an idle database connection was lost", { error: describeError(error) }));
-  const run = (client: pg.Pool | pg.PoolClient): Database["query"] => async (text, values = []) => {
-    try {
-      const result = await client.query(text, values as unknown[]);
-      return result.rows;
-    } catch (error) {
-      throw classify(error);
-    }
-  };
-  return {
-    query: run(pool),
-    async transaction(work) {
-      const client = await pool.connect().catch((error: unknown) => {
-        throw new RejectedError(`PostgreSQL did not answer: ${describeError(error)}`, { cause: error });
-      });
-      let broken: unknown = null;
-      // pg emits errors on a checked-out client as well; the failing query reports the same error.
-      const onError = (error: Error) => {
-        broken = error;
-      };
-      client.on("error", onError);
-      const query = run(client);
+  pool.on("error", (error) =>
+    options.logger.warn("an idle database connection was lost", { error: describeError(error) }),
+  );
+  const run =
+    (client: pg.Pool | pg.PoolClient): Database["query"] =>
+    async (text, values = []) => {
       try {
-        await query("begin");
-        const result = await work(query);
-        await query("commit");
-        return result;
+        const result = await client.query(text, values as unknown[]);
+        return result.rows;
       } catch (error) {
-        if (broken === null) await client.query("rollback").catch((cause: unknown) => (broken = cause));
-        throw error;
-      } finally {
-        client.off("error", onError);
-        client.release(broken !== null);
+        throw classify(error);
       }
-    },
+    };
+  return {
+    query: (text, values) => retryConflicts(() => run(pool)(text, values)),
+    transaction: (work) => retryConflicts(() => transact(work)),
     close: () => pool.end(),
   };
+
+  async function transact<Result>(work: (query: Database["query"]) => Promise<Result>): Promise<Result> {
+    const client = await pool.connect().catch((error: unknown) => {
+      throw new RejectedError(`PostgreSQL did not answer: ${describeError(error)}`, { cause: error });
+    });
+    let broken: unknown = null;
+    // pg emits errors on a checked-out client as well; the failing query reports the same error.
+    const onError = (error: Error) => {
+      broken = error;
+    };
+    client.on("error", onError);
+    const query = run(client);
+    try {
+      await query("begin");
+      const result = await work(query);
+      await query("commit");
+      return result;
+    } catch (error) {
+      if (broken === null) await client.query("rollback").catch((cause: unknown) => (broken = cause));
+      throw error;
+    } finally {
+      client.off("error", onError);
+      client.release(broken !== null);
+    }
+  }
+}
+
+/** Deadlock victims and serialization failures were certainly not applied, so they simply run again. */
+async function retryConflicts<Result>(attempt: () => Promise<Result>): Promise<Result> {
+  for (let left = CONFLICT_RETRIES; ; left -= 1) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (left === 0 || !(error instanceof RejectedError) || error.sqlState === null || !CONFLICTS.has(error.sqlState))
+        throw error;
+    }
+  }
 }
 
 /** PostgreSQL answered with an error: nothing was applied. No answer: it may have been. */
@@ -100,7 +122,9 @@ function sqlStateOf(error: unknown): string | null {
 function isConnectFailure(error: unknown): boolean {
   const { code, message } = error as { code?: unknown; message?: unknown };
   return (
-    code === "ECONNREFUSED" || code === "ENOENT" || code === "57P03" ||
+    code === "ECONNREFUSED" ||
+    code === "ENOENT" ||
+    code === "57P03" ||
     (typeof message === "string" && message.includes("timeout exceeded when trying to connect"))
   );
 }

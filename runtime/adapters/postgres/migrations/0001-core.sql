@@ -125,6 +125,9 @@ create table turno.jobs (
   sort_at             timestamptz not null,
   run_at              timestamptz not null,
   created_at          timestamptz not null default now(),
+  -- When and why it last entered its queue; the timeline's row of it is written with the end of the execution.
+  enqueued_at         timestamptz,
+  enqueued_why        text check (enqueued_why in ('created', 'due', 'hold released', 'worker lost', 'requeued')),
   claimed_at          timestamptz,
   started_at          timestamptz,
   finished_at         timestamptz,

@@ -1,0 +1,98 @@
+/** Parents whose rows expire by day; each has a default partition named with the suffix _rest. */
+export const EXPIRING = ["jobs_final", "job_attempts_final", "job_state_changes_final"] as const;
+
+/** One process at a time makes or drops partitions. */
+export const LOCK_PARTITIONS = `
+select pg_advisory_xact_lock(hashtext('turno.partitions'))`;
+
+/** Days (YYYYMMDD and the next one as dates) that finishing jobs will need in the coming two days and that are not there. */
+export const MISSING_DAYS = `
+with kept as (
+  select distinct kept.ms
+  from turno.job_types t
+  join turno.job_definitions d on d.hash = t.definition_hash
+  cross join lateral (values
+    ((d.definition #>> '{retention,succeededMs}')::bigint), ((d.definition #>> '{retention,failedMs}')::bigint), ((d.definition #>> '{retention,cancelledMs}')::bigint)) as kept (ms)
+  union
+  values (604800000::bigint), (2592000000)
+),
+day as (
+  select distinct (now() + k.ms * interval '1 millisecond')::date + 1 + ahead as day
+  from kept k
+  cross join generate_series(0, 2) as ahead
+  where k.ms is not null
+)
+select to_char(d.day, 'YYYYMMDD') as suffix, d.day::text as from_day, (d.day + 1)::text as to_day
+from day d
+where to_regclass('turno.jobs_final_' || to_char(d.day, 'YYYYMMDD')) is null
+order by d.day`;
+
+/** One day of one parent; day texts come from MISSING_DAYS, never from outside. */
+export const createPartition = (day: {
+  readonly parent: string;
+  readonly suffix: string;
+  readonly from: string;
+  readonly to: string;
+}): string => `
+create table if not exists turno.${day.parent}_${day.suffix}
+partition of turno.${day.parent} for values from ('${day.from}') to ('${day.to}')`;
+
+/** Whether rows of a day already lie in the default partitions, which then keep that day. $1 from · $2 to. */
+export const REST_HAS_DAY = `
+select exists (select from turno.jobs_final_rest where expires_on >= $1::date and expires_on < $2::date)
+  or exists (select from turno.job_attempts_final_rest where expires_on >= $1::date and expires_on < $2::date)
+  or exists (select from turno.job_state_changes_final_rest where expires_on >= $1::date and expires_on < $2::date) as has`;
+
+/** Day partitions of all parents that lie wholly in the past. */
+export const EXPIRED_PARTITIONS = `
+select c.relname as name
+from pg_inherits i
+join pg_class c on c.oid = i.inhrelid
+where i.inhparent in ('turno.jobs_final'::regclass, 'turno.job_attempts_final'::regclass, 'turno.job_state_changes_final'::regclass)
+  and c.relname ~ '_[0-9]{8}$'
+  and to_date(right(c.relname, 8), 'YYYYMMDD') < current_date
+order by c.relname`;
+
+/** Payloads of a partition's jobs. The name comes from EXPIRED_PARTITIONS. */
+export const deletePayloadsOf = (partition: string): string => `
+delete from turno.job_payloads p using turno.${partition} j where j.payload_external and p.job_id = j.id`;
+
+export const dropPartition = (partition: string): string => `
+drop table turno.${partition}`;
+
+/** What expired in the default partitions, in bounded steps. */
+export const DELETE_EXPIRED_REST = [
+  `with gone as (
+    delete from turno.jobs_final_rest where (id, expires_on) in (select id, expires_on from turno.jobs_final_rest where expires_on < current_date limit 5000) returning id, payload_external
+  )
+  delete from turno.job_payloads p using gone g where g.payload_external and p.job_id = g.id`,
+  `delete from turno.job_attempts_final_rest where ctid in (select ctid from turno.job_attempts_final_rest where expires_on < current_date limit 20000)`,
+  `delete from turno.job_state_changes_final_rest where ctid in (select ctid from turno.job_state_changes_final_rest where expires_on < current_date limit 20000)`,
+  `delete from turno.dead_letters where expires_on < current_date`,
+  `delete from turno.schedule_fires where decided_at < now() - interval '400 days'`,
+  `delete from turno.minute_statistics where minute < now() - interval '400 days'`,
+] as const;
+
+/** Folds the deltas into totals by queue and figures by minute; one statement, so a reader sees each move once. */
+export const FOLD_COUNTERS = `
+with folded as (
+  delete from turno.counter_deltas returning *
+),
+counts as (
+  insert into turno.queue_counts as c (queue, scheduled, enqueued, processing)
+  select queue, sum(scheduled), sum(enqueued), sum(processing) from folded group by queue
+  on conflict (queue) do update
+  set scheduled = c.scheduled + excluded.scheduled, enqueued = c.enqueued + excluded.enqueued, processing = c.processing + excluded.processing
+)
+insert into turno.minute_statistics as m (minute, queue, succeeded, failed, cancelled, executions, failures, ran_ms)
+select date_trunc('minute', at), queue, sum(succeeded), sum(failed), sum(cancelled), sum(executions), sum(failures), sum(ran_ms)
+from folded
+where succeeded <> 0 or failed <> 0 or cancelled <> 0 or executions <> 0 or failures <> 0
+group by 1, 2
+on conflict (minute, queue) do update
+set succeeded = m.succeeded + excluded.succeeded, failed = m.failed + excluded.failed, cancelled = m.cancelled + excluded.cancelled,
+  executions = m.executions + excluded.executions, failures = m.failures + excluded.failures, ran_ms = m.ran_ms + excluded.ran_ms`;
+
+/** Job types whose document is gone and whose last job has drained. */
+export const FORGET_DRAINED_TYPES = `
+delete from turno.job_types t where t.removed and not exists (select from turno.jobs_live j where j.type = t.name)`;

@@ -1,0 +1,292 @@
+import { KEPT_COLUMNS } from "./job-statements.ts";
+
+/**
+ * The hot path. None of these is ever a named prepared statement: a generic plan of the claim's limit halves the
+ * throughput, and unnamed statements work behind PgBouncer in transaction mode.
+ */
+
+const CLAIMED_COLUMNS = `
+  j.id, j.dispatch_id, j.type, j.queue,
+  case when j.payload_external then (select p.payload from turno.job_payloads p where p.job_id = j.id) else j.payload end as payload,
+  t.definition_hash, t.revision, j.failures, j.execution, j.lost, j.lost_unstarted, j.returns, j.max_attempts, j.timeout_ms,
+  j.schedule, j.fire_at, j.fire_late_ms, j.recovered, (extract(epoch from j.sort_at) * 1000000)::bigint as sort_us`;
+
+/** $1 queue · $2 cursor's sort position in µs of the epoch · $3 cursor's id · $4 limit · $5 worker · $6 text[] types to leave alone */
+const claim = (options: { readonly from: string; readonly guard: string; readonly startedAt: string }): string => `
+with picked as (
+  select id, type
+  from turno.jobs_live
+  where state = 'Enqueued' and queue = $1 and ${options.from} and type <> all ($6::text[])${options.guard}
+  order by sort_at, id
+  limit $4::bigint
+  for update skip locked
+),
+claimed as (
+  update turno.jobs_live j
+  set state = 'Processing', worker_id = $5::uuid, execution = j.execution + 1, claimed_at = now(), started_at = ${options.startedAt},
+    lease_counter = 0, progress = 0, progress_message = null
+  from picked p
+  left join turno.job_types t on t.name = p.type
+  where j.id = p.id
+  returning ${CLAIMED_COLUMNS}
+),
+counted as (
+  insert into turno.counter_deltas (queue, enqueued, processing)
+  select $1, -count(*), count(*) from claimed having count(*) > 0
+)
+select * from claimed order by sort_us, id`;
+
+const AFTER_CURSOR =
+  "not recovered and (sort_at, id) > (timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3::uuid)";
+const UNLIMITED = `
+    and not exists (select from turno.queues q where q.name = $1 and (q.suspended or q.concurrency is not null))`;
+
+/** Enqueued → Processing in queue order, for queues that are neither limited nor suspended; empty: nothing claimable. */
+export const CLAIM_JOBS = claim({ from: AFTER_CURSOR, guard: UNLIMITED, startedAt: "null" });
+
+/** The same for a limited queue, after LOCK_QUEUE and COUNT_PROCESSING in the same transaction. */
+export const CLAIM_LIMITED_JOBS = claim({ from: AFTER_CURSOR, guard: "", startedAt: "null" });
+
+/** Enqueued → Processing for a job that lost its worker, with its start written. $2 and $3 are not looked at. */
+export const CLAIM_RECOVERED_JOB = claim({
+  from: "recovered and $2::bigint is not null and $3::uuid is not null",
+  guard: `
+    and not exists (select from turno.queues q where q.name = $1 and q.suspended)`,
+  startedAt: "now()",
+});
+
+/** Serializes the claims of a queue with a limit. $1 queue. Empty: no such queue is declared. */
+export const LOCK_QUEUE = `
+select concurrency, suspended from turno.queues where name = $1 for update`;
+
+/** $1 queue. */
+export const READ_QUEUE = `
+select concurrency, suspended from turno.queues where name = $1`;
+
+/** In a statement of its own, so that it sees what claims before it committed. $1 queue. */
+export const COUNT_PROCESSING = `
+select count(*)::int as processing from turno.jobs_live where state = 'Processing' and queue = $1`;
+
+/** What a worker owns by the database's word. $1 worker. */
+export const FIND_OWNED = `
+select id, dispatch_id from turno.jobs_live where state = 'Processing' and worker_id = $1::uuid`;
+
+/** $1 text[] hashes. */
+export const LOAD_DEFINITIONS = `
+select hash, definition from turno.job_definitions where hash = any ($1::text[])`;
+
+/** $1 hash. */
+export const LOAD_BUNDLE = `
+select code from turno.handler_bundles where hash = $1`;
+
+/**
+ * Processing → Succeeded, for many executions of one worker: out of the live partition, into the final one, with the
+ * attempt and the history rows. A success wins over a cancel request.
+ * $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] results (JSON) · $5 text[] result errors · $6 bigint[] ran ms
+ * $7 bigint[] retain ms · $8 text[] bundle hashes · $9 bigint[] revisions
+ * Returns the jobs that landed; one that is missing was fenced, or has landed before.
+ */
+export const FINISH_SUCCEEDED = `
+with input as (
+  select *
+  from unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[])
+    as i (job, token, new_result, new_result_error, ran_ms, retain_ms, bundle, rev)
+),
+ended as (
+  delete from turno.jobs_live j
+  using input i
+  where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid and j.state = 'Processing'
+  returning j.*, i.*, (now() + i.retain_ms * interval '1 millisecond')::date + 1 as expires
+),
+finished as (
+  insert into turno.jobs_final (final, expires_on, state, result, result_error, progress, progress_message, finished_at, ${KEPT_COLUMNS})
+  select true, expires, 'Succeeded', new_result::jsonb, new_result_error, 100, progress_message, now(), ${KEPT_COLUMNS} from ended
+),
+attempts as (
+  insert into turno.job_attempts_final (job_id, final, expires_on, execution, generation, dispatch_id, worker_id, outcome, started_at, finished_at, bundle_hash, revision)
+  select id, true, expires, execution, generation, dispatch_id, worker_id, 'succeeded', coalesce(started_at, now() - ran_ms * interval '1 millisecond'), now(), bundle, rev
+  from ended
+),
+changes as (
+  insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
+  select e.id, true, e.expires, c.at, c.from_state, c.to_state, c.reason
+  from ended e
+  cross join lateral (values
+    (e.enqueued_at, 'Scheduled', 'Enqueued', e.enqueued_why),
+    (e.claimed_at, 'Enqueued', 'Processing', 'claimed'),
+    (now(), 'Processing', 'Succeeded', 'finished')) as c (at, from_state, to_state, reason)
+  where c.to_state <> 'Enqueued' or e.enqueued_why in ('due', 'hold released')
+),
+counted as (
+  insert into turno.counter_deltas (queue, processing, succeeded, executions, ran_ms)
+  select queue, -count(*), count(*), count(*), coalesce(sum(ran_ms), 0) from ended group by queue
+)
+select id, has_history from ended`;
+
+/**
+ * Processing → Scheduled, Failed or Cancelled. A cancel request turns everything but a success into Cancelled.
+ * $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] next states · $5 text[] attempt outcomes · $6 text[] reasons
+ * $7 text[] charges · $8 bigint[] delay ms · $9 text[] holds · $10 text[] errors · $11 text[] stacks · $12 bigint[] ran ms
+ * $13 bigint[] retain failed ms · $14 bigint[] retain cancelled ms · $15 text[] bundle hashes · $16 bigint[] revisions
+ * Returns the jobs that landed with the state they went to.
+ */
+export const FINISH_OTHERWISE = `
+with input as (
+  select *
+  from unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[],
+    $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::bigint[])
+    as i (job, token, wanted, outcome, why, charge, delay_ms, new_hold, new_error, stack, ran_ms, retain_failed, retain_cancelled, bundle, rev)
+),
+owned as (
+  select j.id, j.cancel_requested_at is not null as cancelled
+  from turno.jobs_live j
+  join input i on j.id = i.job and j.dispatch_id = i.token
+  where j.worker_id = $1::uuid and j.state = 'Processing'
+  for update of j
+),
+decided as (
+  select i.*, case when o.cancelled then 'Cancelled' else i.wanted end as next, case when o.cancelled then 'cancelled' else i.why end as reason
+  from owned o
+  join input i on i.job = o.id
+),
+ended_live as (
+  update turno.jobs_live j
+  set state = 'Scheduled', hold = d.new_hold, dispatch_id = null, worker_id = null, claimed_at = null, started_at = null,
+    progress = 0, progress_message = null, error = coalesce(d.new_error, j.error), lease_counter = 0,
+    run_at = case when d.delay_ms > 0 then now() + d.delay_ms * interval '1 millisecond' else j.run_at end,
+    sort_at = case when d.delay_ms > 0 then now() + d.delay_ms * interval '1 millisecond' - j.priority * interval '60 seconds' else j.sort_at end,
+    failures = j.failures + (d.charge is not distinct from 'failure')::int,
+    lost = j.lost + (d.charge is not distinct from 'lost')::int,
+    returns = j.returns + (d.charge is not distinct from 'return')::int,
+    recovered = d.charge is not distinct from 'lost', has_history = true
+  from decided d
+  where j.id = d.job and d.next = 'Scheduled'
+  returning j.id, j.queue, j.execution, j.generation, j.enqueued_at, j.enqueued_why, d.token, d.outcome, d.next, d.reason, d.new_error, d.stack, d.ran_ms, d.bundle, d.rev
+),
+ended_final as (
+  delete from turno.jobs_live j
+  using decided d
+  where j.id = d.job and d.next <> 'Scheduled'
+  returning j.*, d.*, (now() + case when d.next = 'Failed' then d.retain_failed else d.retain_cancelled end * interval '1 millisecond')::date + 1 as expires
+),
+finished as (
+  insert into turno.jobs_final (final, expires_on, state, error, progress, progress_message, finished_at, ${KEPT_COLUMNS})
+  select true, expires, next, coalesce(new_error, error), progress, progress_message, now(), ${KEPT_COLUMNS.replace(
+    "failures,",
+    "failures + (charge is not distinct from 'failure')::int,",
+  ).replace(" lost,", " lost + (charge is not distinct from 'lost')::int,")}
+  from ended_final
+),
+letters as (
+  insert into turno.dead_letters (job_id, type, queue, payload, error, stack, attempts, reason, expires_on)
+  select id, type, queue, payload, coalesce(new_error, error), stack, failures + (charge is not distinct from 'failure')::int, reason, expires
+  from ended_final
+  where next = 'Failed'
+),
+attempts_live as (
+  insert into turno.job_attempts_live (job_id, execution, generation, dispatch_id, worker_id, outcome, started_at, error, stack, bundle_hash, revision)
+  select id, execution, generation, token, $1::uuid, outcome, now() - ran_ms * interval '1 millisecond', new_error, stack, bundle, rev
+  from ended_live
+  where ran_ms is not null
+),
+attempts_final as (
+  insert into turno.job_attempts_final (job_id, final, expires_on, execution, generation, dispatch_id, worker_id, outcome, started_at, error, stack, bundle_hash, revision)
+  select id, true, expires, execution, generation, token, $1::uuid, outcome, now() - ran_ms * interval '1 millisecond', new_error, stack, bundle, rev
+  from ended_final
+  where ran_ms is not null
+),
+changes_live as (
+  insert into turno.job_state_changes_live (job_id, at, from_state, to_state, reason)
+  select e.id, c.at, c.from_state, c.to_state, c.reason
+  from ended_live e
+  join turno.jobs_live before on before.id = e.id
+  cross join lateral (values
+    (before.enqueued_at, 'Scheduled', 'Enqueued', before.enqueued_why),
+    (before.claimed_at, 'Enqueued', 'Processing', 'claimed'),
+    (now(), 'Processing', e.next, e.reason)) as c (at, from_state, to_state, reason)
+  where c.to_state <> 'Enqueued' or before.enqueued_why in ('due', 'hold released')
+),
+changes_final as (
+  insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
+  select e.id, true, e.expires, c.at, c.from_state, c.to_state, c.reason
+  from ended_final e
+  cross join lateral (values
+    (e.enqueued_at, 'Scheduled', 'Enqueued', e.enqueued_why),
+    (e.claimed_at, 'Enqueued', 'Processing', 'claimed'),
+    (now(), 'Processing', e.next, e.reason)) as c (at, from_state, to_state, reason)
+  where c.to_state <> 'Enqueued' or e.enqueued_why in ('due', 'hold released')
+),
+counted as (
+  insert into turno.counter_deltas (queue, processing, scheduled, failed, cancelled, executions, failures, ran_ms)
+  select queue, -count(*), count(*) filter (where next = 'Scheduled'), count(*) filter (where next = 'Failed'), count(*) filter (where next = 'Cancelled'),
+    count(ran_ms), count(*) filter (where outcome in ('failed', 'timed-out')), coalesce(sum(ran_ms), 0)
+  from (select queue, next, ran_ms, outcome from ended_live union all select queue, next, ran_ms, outcome from ended_final) as ended
+  group by queue
+)
+select id, next, has_history from ended_final
+union all
+select id, next, false from ended_live`;
+
+/** Whether an execution's end was written already. $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] outcomes. */
+export const FIND_LANDED = `
+select distinct a.job_id
+from unnest($2::uuid[], $3::bigint[], $4::text[]) as i (job, token, outcome)
+join turno.job_attempts a on a.job_id = i.job and a.dispatch_id = i.token and a.outcome = i.outcome
+where a.worker_id = $1::uuid`;
+
+/**
+ * Attempts and history of earlier executions follow their finished job into the final partitions.
+ * $1 uuid[] jobs; null: every job that has left the live partition (the net for a crash right after a finish).
+ */
+export const MOVE_HISTORY = `
+with done as (
+  select f.id, f.expires_on
+  from turno.jobs_final f
+  where f.id = any (coalesce($1::uuid[], (
+    select array_agg(job_id) from (
+      (select a.job_id from turno.job_attempts_live a where not exists (select from turno.jobs_live j where j.id = a.job_id) limit 1000)
+      union
+      (select c.job_id from turno.job_state_changes_live c where not exists (select from turno.jobs_live j where j.id = c.job_id) limit 1000)
+    ) as left_behind)))
+),
+old_attempts as (
+  delete from turno.job_attempts_live a using done d where a.job_id = d.id returning a.*, d.expires_on as expires
+),
+attempts as (
+  insert into turno.job_attempts_final (job_id, final, expires_on, execution, generation, dispatch_id, worker_id, outcome, started_at, finished_at, error, stack, bundle_hash, revision)
+  select job_id, true, expires, execution, generation, dispatch_id, worker_id, outcome, started_at, finished_at, error, stack, bundle_hash, revision from old_attempts
+),
+old_changes as (
+  delete from turno.job_state_changes_live c using done d where c.job_id = d.id returning c.*, d.expires_on as expires
+)
+insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
+select job_id, true, expires, at, from_state, to_state, reason from old_changes`;
+
+/** Processing → Scheduled for claims that never started: due at once, in their old place, nothing recorded. $1 worker · $2 uuid[] · $3 bigint[]. */
+export const RETURN_CLAIMS = `
+with returned as (
+  update turno.jobs_live j
+  set state = 'Scheduled', dispatch_id = null, worker_id = null, claimed_at = null, started_at = null, lease_counter = 0
+  from unnest($2::uuid[], $3::bigint[]) as i (job, token)
+  where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid and j.state = 'Processing'
+  returning j.queue
+),
+counted as (
+  insert into turno.counter_deltas (queue, processing, scheduled)
+  select queue, -count(*), count(*) from returned group by queue
+)
+select queue from returned`;
+
+/** Writes the start of executions that run on. $1 worker · $2 uuid[] · $3 bigint[] · $4 bigint[] running ms. */
+export const MARK_STARTED = `
+update turno.jobs_live j
+set started_at = coalesce(j.started_at, now() - i.running_ms * interval '1 millisecond')
+from unnest($2::uuid[], $3::bigint[], $4::bigint[]) as i (job, token, running_ms)
+where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid and j.state = 'Processing'`;
+
+/** $1 worker · $2 uuid[] · $3 bigint[] · $4 real[] percents · $5 text[] messages. Only the owner's lands. */
+export const REPORT_PROGRESS = `
+update turno.jobs_live j
+set progress = i.percent, progress_message = i.message
+from unnest($2::uuid[], $3::bigint[], $4::real[], $5::text[]) as i (job, token, percent, message)
+where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid and j.state = 'Processing'`;

@@ -1,0 +1,311 @@
+import type { JobDefinition } from "../../config/objects.ts";
+import { describeError } from "../../core/errors.ts";
+import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
+import type { Json } from "../../core/json.ts";
+import type { Logger } from "../../core/logger.ts";
+import type { ClaimedJob, ExecutionStore, Finish, FinishOutcome, Ownership } from "../../protocol/ports/jobs.ts";
+import { createBatcher, isDataRefused } from "./batcher.ts";
+import {
+  CLAIM_JOBS,
+  CLAIM_LIMITED_JOBS,
+  CLAIM_RECOVERED_JOB,
+  COUNT_PROCESSING,
+  FIND_LANDED,
+  FIND_OWNED,
+  FINISH_OTHERWISE,
+  FINISH_SUCCEEDED,
+  LOAD_BUNDLE,
+  LOAD_DEFINITIONS,
+  LOCK_QUEUE,
+  MARK_STARTED,
+  MOVE_HISTORY,
+  READ_QUEUE,
+  REPORT_PROGRESS,
+  RETURN_CLAIMS,
+} from "./execution-statements.ts";
+import type { Database } from "./pool.ts";
+
+/** Most finishes that go in one statement. */
+const FINISH_BATCH = 500;
+/** How long a queue's limit may be remembered: a limit set now binds claims after this. */
+const QUEUE_MEMORY_MS = 1_000;
+const FIRST_ID = "00000000-0000-0000-0000-000000000000";
+/** Below every position: 4713 BC would do, the epoch less a million years is out of range, so year 1. */
+const FIRST_POSITION_US = "-62135596800000000";
+
+interface ClaimedRow {
+  readonly id: JobId;
+  readonly dispatch_id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly payload: Json;
+  readonly definition_hash: string | null;
+  readonly revision: string | null;
+  readonly failures: number;
+  readonly execution: number;
+  readonly lost: number;
+  readonly lost_unstarted: number;
+  readonly returns: number;
+  readonly max_attempts: number | null;
+  readonly timeout_ms: string | null;
+  readonly schedule: string | null;
+  readonly fire_at: Date | null;
+  readonly fire_late_ms: string | null;
+  readonly recovered: boolean;
+  readonly sort_us: string;
+}
+
+interface FinishRequest {
+  readonly workerId: WorkerId;
+  readonly finish: Finish;
+}
+
+export interface ExecutionStoreOptions {
+  readonly database: Database;
+  readonly logger: Logger;
+  /** Monotonic milliseconds. */
+  readonly monotonicMs: () => number;
+}
+
+/** Claims, finishes and what lies between, on PostgreSQL; concurrent finishes share a statement. */
+export function createExecutionStore({ database, logger, monotonicMs }: ExecutionStoreOptions): ExecutionStore {
+  const limitedUntil = new Map<string, number>();
+
+  const finishSucceeded = createBatcher<FinishRequest, FinishOutcome>({
+    lanes: 2,
+    maxBatch: FINISH_BATCH,
+    run: (requests) => perWorker(requests, runSucceeded),
+  });
+  const finishOtherwise = createBatcher<FinishRequest, FinishOutcome>({
+    lanes: 1,
+    maxBatch: FINISH_BATCH,
+    run: (requests) => perWorker(requests, runOtherwise),
+  });
+
+  async function runSucceeded(workerId: WorkerId, finishes: readonly Finish[]): Promise<FinishOutcome[]> {
+    const landed = await database.query<{ id: JobId; has_history: boolean }>(FINISH_SUCCEEDED, [
+      workerId,
+      finishes.map((finish) => finish.jobId),
+      finishes.map((finish) => String(finish.token)),
+      finishes.map((finish) => finish.result),
+      finishes.map((finish) => finish.resultError),
+      finishes.map((finish) => wholeMs(finish.ranMs)),
+      finishes.map((finish) => finish.retainMs.succeeded),
+      finishes.map((finish) => finish.bundleHash),
+      finishes.map((finish) => finish.revision),
+    ]);
+    moveHistory(landed.flatMap((row) => (row.has_history ? [row.id] : [])));
+    return withReadBack(workerId, finishes, new Map(landed.map((row) => [row.id, "landed"])));
+  }
+
+  async function runOtherwise(workerId: WorkerId, finishes: readonly Finish[]): Promise<FinishOutcome[]> {
+    const landed = await database.query<{ id: JobId; next: string; has_history: boolean }>(FINISH_OTHERWISE, [
+      workerId,
+      finishes.map((finish) => finish.jobId),
+      finishes.map((finish) => String(finish.token)),
+      finishes.map((finish) => finish.next),
+      finishes.map((finish) => finish.outcome),
+      finishes.map((finish) => finish.reason),
+      finishes.map((finish) => finish.charge),
+      finishes.map((finish) => Math.round(finish.delayMs)),
+      finishes.map((finish) => finish.hold),
+      finishes.map((finish) => finish.error),
+      finishes.map((finish) => finish.stack),
+      finishes.map((finish) => wholeMs(finish.ranMs)),
+      finishes.map((finish) => finish.retainMs.failed),
+      finishes.map((finish) => finish.retainMs.cancelled),
+      finishes.map((finish) => finish.bundleHash),
+      finishes.map((finish) => finish.revision),
+    ]);
+    moveHistory(landed.flatMap((row) => (row.has_history ? [row.id] : [])));
+    const wanted = new Map(finishes.map((finish) => [finish.jobId, finish.next]));
+    return withReadBack(
+      workerId,
+      finishes,
+      new Map(landed.map((row) => [row.id, row.next === wanted.get(row.id) ? "landed" : "cancelled"])),
+    );
+  }
+
+  /** A finish that did not land is fenced, unless it is one whose first answer was lost on the way. */
+  async function withReadBack(
+    workerId: WorkerId,
+    finishes: readonly Finish[],
+    outcomes: Map<JobId, FinishOutcome>,
+  ): Promise<FinishOutcome[]> {
+    const missing = finishes.filter((finish) => !outcomes.has(finish.jobId));
+    if (missing.length > 0) {
+      const rows = await database.query<{ job_id: JobId }>(FIND_LANDED, [
+        workerId,
+        missing.map((finish) => finish.jobId),
+        missing.map((finish) => String(finish.token)),
+        missing.map((finish) => finish.outcome),
+      ]);
+      for (const row of rows) outcomes.set(row.job_id, "landed");
+    }
+    return finishes.map((finish) => outcomes.get(finish.jobId) ?? "fenced");
+  }
+
+  function moveHistory(jobs: readonly JobId[]): void {
+    if (jobs.length === 0) return;
+    // Housekeeping after the commit; the leader's sweep moves what a crash here leaves behind.
+    database.query(MOVE_HISTORY, [jobs]).catch((error: unknown) => {
+      logger.debug("history stays behind until the next sweep", { error: describeError(error) });
+    });
+  }
+
+  async function claimLimited(values: readonly unknown[], queue: string, limit: number): Promise<ClaimedRow[]> {
+    return database.transaction(async (query) => {
+      const [settings] = await query<{ concurrency: number | null; suspended: boolean }>(LOCK_QUEUE, [queue]);
+      if (settings?.suspended === true) return [];
+      let room = limit;
+      if (settings !== undefined && settings.concurrency !== null) {
+        const [count] = await query<{ processing: number }>(COUNT_PROCESSING, [queue]);
+        room = Math.min(limit, settings.concurrency - (count?.processing ?? 0));
+      }
+      if (room <= 0) return [];
+      return query<ClaimedRow>(CLAIM_LIMITED_JOBS, [...values.slice(0, 3), room, ...values.slice(4)]);
+    });
+  }
+
+  async function isLimited(queue: string): Promise<boolean> {
+    const [settings] = await database.query<{ concurrency: number | null; suspended: boolean }>(READ_QUEUE, [queue]);
+    return settings !== undefined && (settings.suspended || settings.concurrency !== null);
+  }
+
+  return {
+    async claimJobs(request) {
+      const [position, id] = request.after?.split("/") ?? [FIRST_POSITION_US, FIRST_ID];
+      const values = [request.queue, position, id, request.limit, request.workerId, request.exceptTypes];
+      const now = monotonicMs();
+      let rows: ClaimedRow[];
+      if ((limitedUntil.get(request.queue) ?? 0) > now) {
+        rows = await claimLimited(values, request.queue, request.limit);
+      } else {
+        rows = await database.query<ClaimedRow>(CLAIM_JOBS, values);
+        if (rows.length === 0 && (await isLimited(request.queue))) {
+          limitedUntil.set(request.queue, now + QUEUE_MEMORY_MS);
+          rows = await claimLimited(values, request.queue, request.limit);
+        }
+      }
+      const last = rows.at(-1);
+      return {
+        jobs: rows.map(toClaimedJob),
+        cursor: last === undefined ? request.after : `${last.sort_us}/${last.id}`,
+      };
+    },
+
+    async claimRecovered(request) {
+      const rows = await database.query<ClaimedRow>(CLAIM_RECOVERED_JOB, [
+        request.queue,
+        FIRST_POSITION_US,
+        FIRST_ID,
+        1,
+        request.workerId,
+        request.exceptTypes,
+      ]);
+      const [row] = rows;
+      return row === undefined ? null : toClaimedJob(row);
+    },
+
+    async findOwned({ workerId, known }) {
+      const rows = await database.query<{ id: JobId; dispatch_id: string }>(FIND_OWNED, [workerId]);
+      const mine = new Set(known.map((pair) => `${pair.jobId}/${pair.token}`));
+      return rows
+        .filter((row) => !mine.has(`${row.id}/${row.dispatch_id}`))
+        .map((row) => ({ jobId: row.id, token: toToken(row.dispatch_id) }));
+    },
+
+    async loadDefinitions(hashes) {
+      const rows = await database.query<{ hash: string; definition: JobDefinition }>(LOAD_DEFINITIONS, [hashes]);
+      return new Map(rows.map((row) => [row.hash, row.definition]));
+    },
+
+    async loadBundle(hash) {
+      const [row] = await database.query<{ code: string }>(LOAD_BUNDLE, [hash]);
+      return row?.code ?? null;
+    },
+
+    async finishJob(workerId, finish) {
+      if (finish.next !== "Succeeded") return finishOtherwise({ workerId, finish });
+      try {
+        return await finishSucceeded({ workerId, finish });
+      } catch (error) {
+        // The work succeeded; only its result cannot be kept.
+        if (!isDataRefused(error) || finish.result === null) throw error;
+        const resultError = `the result could not be stored: ${describeError(error)}`;
+        return finishSucceeded({ workerId, finish: { ...finish, result: null, resultError } });
+      }
+    },
+
+    async returnClaims(workerId, claims) {
+      await database.query(RETURN_CLAIMS, [workerId, ...pairs(claims)]);
+    },
+
+    async markStarted(workerId, starts) {
+      await database.query(MARK_STARTED, [workerId, ...pairs(starts), starts.map((start) => wholeMs(start.runningMs))]);
+    },
+
+    async reportProgress(workerId, reports) {
+      await database.query(REPORT_PROGRESS, [
+        workerId,
+        ...pairs(reports),
+        reports.map((report) => report.percent),
+        reports.map((report) => report.message),
+      ]);
+    },
+  };
+
+  function perWorker(
+    requests: readonly FinishRequest[],
+    run: (workerId: WorkerId, finishes: readonly Finish[]) => Promise<FinishOutcome[]>,
+  ): Promise<readonly FinishOutcome[]> {
+    const [first] = requests;
+    if (first === undefined) return Promise.resolve([]);
+    if (requests.every((request) => request.workerId === first.workerId)) {
+      return run(
+        first.workerId,
+        requests.map((request) => request.finish),
+      );
+    }
+    return Promise.all(
+      requests.map(async (request) => (await run(request.workerId, [request.finish]))[0] ?? ("fenced" as const)),
+    );
+  }
+
+  function toClaimedJob(row: ClaimedRow): ClaimedJob {
+    return {
+      id: row.id,
+      token: toToken(row.dispatch_id),
+      type: row.type,
+      queue: row.queue,
+      payload: row.payload,
+      definitionHash: row.definition_hash,
+      revision: row.revision === null ? null : Number(row.revision),
+      failures: row.failures,
+      execution: row.execution,
+      lost: row.lost,
+      lostUnstarted: row.lost_unstarted,
+      returns: row.returns,
+      maxAttempts: row.max_attempts,
+      timeoutMs: row.timeout_ms === null ? null : Number(row.timeout_ms),
+      schedule:
+        row.schedule === null || row.fire_at === null
+          ? null
+          : { name: row.schedule, firedFor: row.fire_at, lateByMs: Number(row.fire_late_ms ?? 0) },
+      recovered: row.recovered,
+    };
+  }
+}
+
+export function toToken(text: string): DispatchToken {
+  return BigInt(text) as DispatchToken;
+}
+
+/** The two arrays that name executions in a statement. */
+export function pairs(owned: readonly Ownership[]): [JobId[], string[]] {
+  return [owned.map((pair) => pair.jobId), owned.map((pair) => String(pair.token))];
+}
+
+function wholeMs(ms: number | null): number | null {
+  return ms === null ? null : Math.max(0, Math.round(ms));
+}

@@ -1,0 +1,161 @@
+/**
+ * Creating jobs and what operators do to them.
+ */
+
+/** Every column that a job keeps when it moves between the live and the final partition. */
+export const KEPT_COLUMNS = `
+  id, type, queue, priority, payload, payload_external, failures, execution, lost, lost_unstarted, returns, generation,
+  max_attempts, timeout_ms, dispatch_id, sort_at, run_at, created_at, enqueued_at, enqueued_why, claimed_at, started_at,
+  worker_id, lease_counter, recovered, cancel_requested_at, concurrency_key, schedule, fire_at, fire_late_ms, object_id,
+  has_history`;
+
+/**
+ * (new) → Scheduled or Enqueued, all or none.
+ * $1 uuid[] ids · $2 text[] types · $3 text[] queues (null: the type's) · $4 text[] payloads (JSON) · $5 boolean[] payload is external
+ * $6 smallint[] priorities · $7 timestamptz[] due at · $8 bigint[] due after ms · $9 int[] max attempts · $10 bigint[] time-outs in ms
+ * Rows with a type that is not declared come back with id null, and then nothing was inserted.
+ */
+export const INSERT_JOBS = `
+with input as (
+  select *
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::smallint[], $7::timestamptz[], $8::bigint[], $9::int[], $10::bigint[])
+    as i (id, type, queue, payload, external, priority, due_at, due_after_ms, max_attempts, timeout_ms)
+),
+resolved as (
+  select i.*, t.name as declared, t.object_id, coalesce(i.queue, t.queue) as target_queue,
+    coalesce(i.due_at, now() + i.due_after_ms * interval '1 millisecond', now()) as run_at
+  from input i
+  left join turno.job_types t on t.name = i.type and not t.removed
+),
+unknown as (
+  select distinct type from resolved where declared is null
+),
+created as (
+  insert into turno.jobs_live (
+    id, type, queue, state, priority, payload, payload_external, max_attempts, timeout_ms, dispatch_id, sort_at, run_at,
+    enqueued_at, enqueued_why, object_id
+  )
+  select id, type, target_queue, case when run_at > now() then 'Scheduled' else 'Enqueued' end, priority,
+    case when external then null else payload::jsonb end, external, max_attempts, timeout_ms,
+    case when run_at > now() then null else nextval('turno.dispatch_seq') end,
+    run_at - priority * interval '60 seconds', run_at,
+    case when run_at > now() then null else now() end, case when run_at > now() then null else 'created' end, object_id
+  from resolved
+  where not exists (select from unknown)
+  returning id, state, queue
+),
+payloads as (
+  insert into turno.job_payloads (job_id, payload)
+  select id, payload::jsonb from resolved where external and not exists (select from unknown)
+),
+counted as (
+  insert into turno.counter_deltas (queue, scheduled, enqueued)
+  select queue, count(*) filter (where state = 'Scheduled'), count(*) filter (where state = 'Enqueued') from created group by queue
+)
+select id, state, queue, null as unknown_type from created
+union all
+select null, null, null, type from unknown`;
+
+/** The definitions in force of job types. $1 text[] names. */
+export const LOAD_JOB_TYPES = `
+select t.name, d.definition
+from turno.job_types t
+join turno.job_definitions d on d.hash = t.definition_hash
+where t.name = any($1::text[]) and not t.removed`;
+
+/**
+ * Scheduled, Enqueued → Cancelled; Processing → a request.
+ * $1 uuid job. One row: the state before, or that of the finished job; no row: there is no such job.
+ */
+export const CANCEL_JOB = `
+with target as (
+  select id, state from turno.jobs_live where id = $1::uuid for update
+),
+requested as (
+  update turno.jobs_live j
+  set cancel_requested_at = coalesce(j.cancel_requested_at, now())
+  from target t
+  where j.id = t.id and t.state = 'Processing'
+),
+gone as (
+  delete from turno.jobs_live j
+  using target t
+  where j.id = t.id and t.state in ('Scheduled', 'Enqueued')
+  returning j.*, (now() + coalesce((
+    select (d.definition #>> '{retention,cancelledMs}')::bigint
+    from turno.job_types y join turno.job_definitions d on d.hash = y.definition_hash
+    where y.name = j.type), 604800000) * interval '1 millisecond')::date + 1 as expires
+),
+finished as (
+  insert into turno.jobs_final (final, expires_on, state, finished_at, ${KEPT_COLUMNS})
+  select true, expires, 'Cancelled', now(), ${KEPT_COLUMNS} from gone
+),
+changes as (
+  insert into turno.job_state_changes_final (job_id, final, expires_on, from_state, to_state, reason)
+  select id, true, expires, state, 'Cancelled', 'cancelled' from gone
+),
+counted as (
+  insert into turno.counter_deltas (queue, scheduled, enqueued, cancelled)
+  select queue, -(state = 'Scheduled')::int, -(state = 'Enqueued')::int, 1 from gone
+)
+select state, exists (select from gone) as cancelled from target
+union all
+select state, false from turno.jobs_final where id = $1::uuid and not exists (select from target)`;
+
+/**
+ * Failed, Cancelled, Succeeded → Enqueued with a new generation and fresh budgets; attempts and timeline come along.
+ * $1 uuid job. The row tells the state before; requeued is false when the job is not finished; no row: no such job.
+ */
+export const REQUEUE_JOB = `
+with gone as (
+  delete from turno.jobs_final where id = $1::uuid returning *
+),
+back as (
+  insert into turno.jobs_live (
+    id, type, queue, state, priority, payload, payload_external, execution, generation, max_attempts, timeout_ms, dispatch_id,
+    sort_at, run_at, created_at, enqueued_at, enqueued_why, concurrency_key, schedule, fire_at, fire_late_ms, object_id, has_history
+  )
+  select id, type, queue, 'Enqueued', priority, payload, payload_external, execution, generation + 1, max_attempts, timeout_ms,
+    nextval('turno.dispatch_seq'), now() - priority * interval '60 seconds', now(), created_at, now(), 'requeued', concurrency_key,
+    schedule, fire_at, fire_late_ms, object_id, true
+  from gone
+  returning id, queue
+),
+old_attempts as (
+  delete from turno.job_attempts_final a using gone g where a.job_id = g.id returning a.*
+),
+attempts as (
+  insert into turno.job_attempts_live (job_id, execution, generation, dispatch_id, worker_id, outcome, started_at, finished_at, error, stack, bundle_hash, revision)
+  select job_id, execution, generation, dispatch_id, worker_id, outcome, started_at, finished_at, error, stack, bundle_hash, revision from old_attempts
+),
+old_changes as (
+  delete from turno.job_state_changes_final c using gone g where c.job_id = g.id returning c.*
+),
+changes as (
+  insert into turno.job_state_changes_live (job_id, at, from_state, to_state, reason)
+  select job_id, at, from_state, to_state, reason from old_changes
+  union all
+  select id, now(), state, 'Enqueued', 'requeued' from gone
+),
+letters as (
+  update turno.dead_letters l set status = 'requeued' from gone g where l.job_id = g.id and l.status = 'pending'
+),
+counted as (
+  insert into turno.counter_deltas (queue, enqueued) select queue, 1 from back
+)
+select g.state, b.queue, true as requeued from gone g join back b on b.id = g.id
+union all
+select state, queue, false from turno.jobs_live where id = $1::uuid and not exists (select from gone)`;
+
+/** Removes a finished job and all that belongs to it. $1 uuid job. As REQUEUE_JOB's result. */
+export const DELETE_JOB = `
+with gone as (
+  delete from turno.jobs_final where id = $1::uuid returning id, state
+),
+attempts as (delete from turno.job_attempts a using gone g where a.job_id = g.id),
+changes as (delete from turno.job_state_changes c using gone g where c.job_id = g.id),
+payloads as (delete from turno.job_payloads p using gone g where p.job_id = g.id),
+letters as (delete from turno.dead_letters l using gone g where l.job_id = g.id)
+select state, true as deleted from gone
+union all
+select state, false from turno.jobs_live where id = $1::uuid and not exists (select from gone)`;

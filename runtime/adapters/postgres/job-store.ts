@@ -1,0 +1,80 @@
+import type { JobDefinition } from "../../config/objects.ts";
+import { assert } from "../../core/assert.ts";
+import type { JobId } from "../../core/ids.ts";
+import type { CreatedJob, JobStore } from "../../protocol/ports/jobs.ts";
+import type { Doorbell } from "../../protocol/ports/transport.ts";
+import { type FinalState, isFinal, type JobState } from "../../protocol/states.ts";
+import { CANCEL_JOB, DELETE_JOB, INSERT_JOBS, LOAD_JOB_TYPES, REQUEUE_JOB } from "./job-statements.ts";
+import type { Database } from "./pool.ts";
+
+/** Payloads above this many bytes of JSON are stored once, beside the row. */
+const INLINE_PAYLOAD_BYTES = 2_048;
+
+/** Creating, cancelling, requeueing and deleting jobs. Rings after the commit; a lost ring costs one poll. */
+export function createJobStore(database: Database, doorbell: Pick<Doorbell, "ring">): JobStore {
+  return {
+    async insertJobs(jobs) {
+      const payloads = jobs.map((job) => JSON.stringify(job.payload));
+      const rows = await database.query<{
+        id: JobId | null;
+        state: CreatedJob["state"];
+        queue: string;
+        unknown_type: string | null;
+      }>(INSERT_JOBS, [
+        jobs.map((job) => job.id),
+        jobs.map((job) => job.type),
+        jobs.map((job) => job.queue),
+        payloads,
+        payloads.map((payload) => Buffer.byteLength(payload) > INLINE_PAYLOAD_BYTES),
+        jobs.map((job) => job.priority),
+        jobs.map((job) => (job.due !== null && "at" in job.due ? job.due.at : null)),
+        jobs.map((job) => (job.due !== null && "afterMs" in job.due ? job.due.afterMs : null)),
+        jobs.map((job) => job.maxAttempts),
+        jobs.map((job) => job.timeoutMs),
+      ]);
+      const unknownTypes = rows.flatMap((row) => (row.unknown_type === null ? [] : [row.unknown_type]));
+      if (unknownTypes.length > 0) return { unknownTypes };
+      const created = new Map<JobId, CreatedJob>();
+      for (const { id, state, queue } of rows) if (id !== null) created.set(id, { id, state, queue });
+      for (const queue of new Set(
+        [...created.values()].filter((job) => job.state === "Enqueued").map((job) => job.queue),
+      )) {
+        doorbell.ring({ kind: "queue", queue });
+      }
+      return { created: jobs.map((job) => present(created.get(job.id))) };
+    },
+
+    async loadJobTypes(types) {
+      const rows = await database.query<{ name: string; definition: JobDefinition }>(LOAD_JOB_TYPES, [types]);
+      return new Map(rows.map((row) => [row.name, row.definition]));
+    },
+
+    async cancelJob(id) {
+      const [row] = await database.query<{ state: JobState; cancelled: boolean }>(CANCEL_JOB, [id]);
+      if (row === undefined) return { kind: "not-found" };
+      if (row.cancelled) return { kind: "cancelled" };
+      if (isFinal(row.state)) return { kind: "finished", state: row.state satisfies FinalState };
+      doorbell.ring({ kind: "cancel", jobId: id });
+      return { kind: "requested" };
+    },
+
+    async requeueJob(id) {
+      const [row] = await database.query<{ state: JobState; queue: string; requeued: boolean }>(REQUEUE_JOB, [id]);
+      if (row === undefined) return { kind: "not-found" };
+      if (!row.requeued) return { kind: "refused", state: row.state };
+      doorbell.ring({ kind: "queue", queue: row.queue });
+      return { kind: "requeued" };
+    },
+
+    async deleteJob(id) {
+      const [row] = await database.query<{ state: JobState; deleted: boolean }>(DELETE_JOB, [id]);
+      if (row === undefined) return { kind: "not-found" };
+      return row.deleted ? { kind: "deleted" } : { kind: "refused", state: row.state };
+    },
+  };
+}
+
+function present<Value>(value: Value | undefined): Value {
+  assert(value !== undefined, "an inserted job did not come back from its own insert");
+  return value;
+}

@@ -1,0 +1,50 @@
+import type { JobId, WorkerId } from "../../core/ids.ts";
+import type { Ownership } from "../../protocol/ports/jobs.ts";
+import type { LeaseStore, LostJob } from "../../protocol/ports/leases.ts";
+import type { Doorbell } from "../../protocol/ports/transport.ts";
+import { pairs, toToken } from "./execution-store.ts";
+import { OBSERVE_LEASES, RECOVER_JOBS, RENEW_LEASES } from "./lease-statements.ts";
+import type { Database } from "./pool.ts";
+
+/** Leases on a pool of their own with a short statement limit, so that nothing else can starve a renewal. */
+export function createLeaseStore(database: Database, doorbell: Pick<Doorbell, "ring">): LeaseStore {
+  return {
+    async renewLeases(workerId, owned) {
+      const rows = await database.query<{ id: JobId; renewed: boolean; cancel_requested: boolean }>(RENEW_LEASES, [
+        workerId,
+        ...pairs(owned),
+        owned.map((pair) => (pair.runningMs === null ? null : Math.round(pair.runningMs))),
+      ]);
+      const found = new Map(rows.map((row) => [row.id, row]));
+      const renewed: (Ownership & { cancelRequested: boolean })[] = [];
+      const lost: Ownership[] = [];
+      const skipped: Ownership[] = [];
+      for (const { jobId, token } of owned) {
+        const row = found.get(jobId);
+        if (row === undefined) lost.push({ jobId, token });
+        else if (row.renewed) renewed.push({ jobId, token, cancelRequested: row.cancel_requested });
+        else skipped.push({ jobId, token });
+      }
+      return { renewed, lost, skipped };
+    },
+
+    async observeLeases() {
+      const rows = await database.query<{ id: JobId; dispatch_id: string; lease_counter: number }>(OBSERVE_LEASES);
+      return rows.map((row) => ({ jobId: row.id, token: toToken(row.dispatch_id), leaseCounter: row.lease_counter }));
+    },
+
+    async recoverJobs(suspects) {
+      const rows = await database.query<{
+        id: JobId;
+        owner: WorkerId;
+        token: string;
+        next: LostJob["next"];
+        queue: string;
+      }>(RECOVER_JOBS, [...pairs(suspects), suspects.map((suspect) => suspect.leaseCounter)]);
+      for (const queue of new Set(rows.filter((row) => row.next === "Enqueued").map((row) => row.queue))) {
+        doorbell.ring({ kind: "queue", queue });
+      }
+      return rows.map((row) => ({ jobId: row.id, token: toToken(row.token), workerId: row.owner, next: row.next }));
+    },
+  };
+}

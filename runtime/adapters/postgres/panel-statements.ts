@@ -1,0 +1,367 @@
+/**
+ * Reading for the API and the panel. Nothing here counts a large table: figures come from counters that are folded by
+ * the leader plus the deltas that are not folded yet, lists walk ids downwards and look at a bounded number of rows.
+ */
+
+/** Rows that one page of the job list looks at, at most. */
+export const LIST_WINDOW = 20_000;
+/** A worker without a heartbeat for longer is shown as silent. */
+const SILENT_AFTER = `interval '30 seconds'`;
+
+/** Moves between live states and ends of executions that the leader has not folded yet. */
+const LIVE_COUNTS = `
+  select queue, sum(scheduled) as scheduled, sum(enqueued) as enqueued, sum(processing) as processing
+  from (
+    select queue, scheduled, enqueued, processing from turno.queue_counts
+    union all
+    select queue, scheduled, enqueued, processing from turno.counter_deltas
+  ) as moves
+  group by queue`;
+
+/** Minutes since `from`, by queue, folded or not. */
+const minutesSince = (from: string) => `
+  select minute, queue, succeeded, failed, cancelled, executions, failures, ran_ms
+  from turno.minute_statistics
+  where minute > ${from}
+  union all
+  select date_trunc('minute', at), queue, succeeded, failed, cancelled, executions, failures, ran_ms
+  from turno.counter_deltas
+  where at > ${from}`;
+
+/** Executions that have started; claimed jobs that wait for a slot count as queued. */
+const RUNNING = `
+  select id, type, queue, worker_id, dispatch_id, started_at, progress, progress_message, timeout_ms, cancel_requested_at
+  from turno.jobs_live
+  where state = 'Processing' and started_at is not null`;
+
+/** The place in the files behind an object id, as jsonb; null when there is none. */
+const declaration = (objectId: string) => `
+  (select jsonb_build_object('revision', o.introduced_in, 'file', o.file, 'line', o.line, 'commit', r.commit_id, 'author', r.author)
+   from turno.objects o
+   left join turno.revisions r on r.source = o.source and r.number = o.introduced_in
+   where o.id = ${objectId})`;
+
+/** State as people see it. */
+const SHOWN_STATE = `case when j.state = 'Processing' and j.started_at is null then 'Enqueued' else j.state end`;
+
+/** One row: fingerprints of what pages show. */
+export const LOAD_PULSE = `
+with counts as (${LIVE_COUNTS}),
+running as (${RUNNING} limit 2000)
+select
+  md5(concat_ws('|',
+    (select string_agg(concat_ws(',', queue, scheduled, enqueued, processing), ';' order by queue) from counts),
+    (select max(id) from turno.counter_deltas),
+    (select string_agg(concat_ws(',', id, dispatch_id, progress, progress_message, cancel_requested_at), ';' order by id) from running),
+    (select concat_ws(',', count(*), sum(extract(epoch from next_fire_at)), max(last_fire_at)) from turno.recurring_jobs)
+  )) as jobs,
+  md5(coalesce(
+    (select string_agg(concat_ws(',', id, draining, heartbeat_at < now() - ${SILENT_AFTER}, cardinality(unloadable_bundles)), ';' order by id)
+     from turno.workers where left_at is null), '')) as workers,
+  md5(concat_ws('|',
+    (select concat_ws(',', count(*), max(applied_at)) from turno.revisions),
+    (select count(*) filter (where suspended) from turno.recurring_jobs),
+    (select count(*) filter (where suspended) from turno.queues))) as sync`;
+
+/** One row with every figure of the overview; \`minutes\` is the last hour, oldest first. */
+export const LOAD_STATISTICS = `
+with counts as (
+  select sum(scheduled) as scheduled, sum(enqueued) as enqueued, sum(processing) as processing from (${LIVE_COUNTS}) as by_queue
+),
+running as (
+  select count(*) as started from (${RUNNING}) as r
+),
+minutes as materialized (${minutesSince("now() - interval '24 hours'")}),
+day as (
+  select coalesce(sum(succeeded), 0) as succeeded, coalesce(sum(failed), 0) as failed, coalesce(sum(cancelled), 0) as cancelled,
+    coalesce(sum(executions), 0) as executions, sum(ran_ms) / nullif(sum(executions), 0) as mean_ms
+  from minutes
+),
+hour as (
+  select m.minute, coalesce(sum(s.executions - s.failures), 0) as succeeded, coalesce(sum(s.failures), 0) as failed
+  from generate_series(date_trunc('minute', now()) - interval '59 minutes', date_trunc('minute', now()), interval '1 minute') as m (minute)
+  left join minutes s on s.minute = m.minute
+  group by m.minute
+),
+staff as (
+  select count(*) as workers,
+    coalesce(sum((select sum((q ->> 'concurrency')::int) from jsonb_array_elements(w.queues) q)), 0) as slots
+  from turno.workers w
+  where left_at is null and heartbeat_at > now() - ${SILENT_AFTER}
+)
+select now() as now, counts.scheduled, counts.enqueued, counts.processing, running.started, staff.workers, staff.slots,
+  (select count(*) from (select from turno.dead_letters where status = 'pending' limit 10000) as letters) as dead_letters,
+  day.succeeded, day.failed, day.cancelled, day.executions, day.mean_ms,
+  (select jsonb_agg(jsonb_build_object('minute', minute, 'succeeded', succeeded, 'failed', failed) order by minute) from hour) as minutes
+from counts, running, day, staff`;
+
+const JOB_COLUMNS = `
+  j.id, j.type, j.queue, ${SHOWN_STATE} as state, j.hold, j.priority, j.result_error, j.error, j.progress, j.progress_message,
+  j.failures, coalesce(j.max_attempts, (d.definition #>> '{policy,retry,maxAttempts}')::int) as max_attempts,
+  coalesce(j.timeout_ms, (d.definition ->> 'timeoutMs')::bigint) as timeout_ms, j.execution, j.lost, j.generation,
+  j.concurrency_key, j.run_at, j.created_at, j.finished_at,
+  -- A short execution leaves its start only in its attempt; the day of expiry names the one partition to look into.
+  coalesce(j.started_at, case when j.final then (
+    select a.started_at from turno.job_attempts a
+    where a.job_id = j.id and a.final = j.final and a.expires_on = j.expires_on
+    order by a.execution desc
+    limit 1) end) as started_at,
+  j.cancel_requested_at is not null as cancel_requested, coalesce(w.name, j.worker_id::text) as worker,
+  j.schedule, j.fire_at, j.fire_late_ms, ${declaration("j.object_id")} as source`;
+
+const JOB_JOINS = `
+left join turno.job_types t on t.name = j.type
+left join turno.job_definitions d on d.hash = t.definition_hash
+left join turno.workers w on w.id = j.worker_id`;
+
+/** Which rows a page walks over: all by id, or those that one schedule fired. */
+export type ListScope = "ids" | "schedule";
+
+const window = (scope: ListScope) => `
+  select j.*
+  from ${
+    scope === "ids"
+      ? "turno.jobs j"
+      : `(
+    select job_id from turno.schedule_fires
+    where schedule = $6 and job_id < $1::uuid
+    order by job_id desc
+    limit ${LIST_WINDOW / 10}
+  ) as f
+  join turno.jobs j on j.id = f.job_id`
+  }
+  where j.id < $1::uuid and j.id between $2::uuid and $3::uuid and j.final = any($4::boolean[])
+    and (not $5::boolean or j.state = 'Processing')
+  order by j.id desc`;
+
+/**
+ * A page of jobs, newest first.
+ * $1 uuid before · $2, $3 uuid range of ids · $4 boolean[] final or live · $5 only the rows in Processing · $6 text schedule
+ * $7 text[] states as shown · $8 text type · $9 text queue · $10 text[] the type has this text · $11 bigint revision
+ * $12 int limit · $13 boolean with payload and result
+ */
+export const listJobs = (scope: ListScope) => `
+with page as materialized (
+  select j.*
+  from (${window(scope)} limit ${LIST_WINDOW}) as j
+  where ($6::text is null or j.schedule = $6)
+    and ($7::text[] is null or ${SHOWN_STATE} = any($7))
+    and ($8::text is null or j.type = $8)
+    and ($9::text is null or j.queue = $9)
+    and ($10::text is null or strpos(j.type, $10) > 0)
+    and ($11::bigint is null or j.object_id in (select id from turno.objects where introduced_in = $11))
+  order by j.id desc
+  limit $12
+)
+select ${JOB_COLUMNS},
+  case when $13 then coalesce(j.payload, (select p.payload from turno.job_payloads p where j.payload_external and p.job_id = j.id)) end as payload,
+  case when $13 then j.result end as result
+from page j
+${JOB_JOINS}
+order by j.id desc`;
+
+/** The last row that a short page has looked at, when there is more below it. $1 to $6 as in the list. */
+export const listEnd = (scope: ListScope) => `
+select id from (${window(scope)} offset ${(scope === "ids" ? LIST_WINDOW : LIST_WINDOW / 10) - 1} limit 1) as j`;
+
+/** One job with its attempts and state changes from one snapshot. $1 uuid. No row: there is no such job. */
+export const LOAD_JOB = `
+select now() as now, ${JOB_COLUMNS},
+  coalesce(j.payload, (select p.payload from turno.job_payloads p where j.payload_external and p.job_id = j.id)) as payload,
+  j.result, j.dispatch_id, j.claimed_at, j.enqueued_at, j.enqueued_why, r.message as commit_message, r.committed_at,
+  (select jsonb_agg(jsonb_build_object(
+      'execution', a.execution, 'worker', coalesce(aw.name, a.worker_id::text), 'outcome', a.outcome, 'startedAt', a.started_at,
+      'finishedAt', a.finished_at, 'error', a.error, 'stack', a.stack, 'bundle', a.bundle_hash, 'revision', a.revision)
+      order by a.execution desc, a.finished_at desc)
+   from turno.job_attempts a
+   left join turno.workers aw on aw.id = a.worker_id
+   where a.job_id = j.id) as attempts,
+  (select jsonb_agg(jsonb_build_object('at', c.at, 'from', c.from_state, 'to', c.to_state, 'reason', c.reason))
+   from turno.job_state_changes c
+   where c.job_id = j.id) as changes
+from turno.jobs j
+${JOB_JOINS}
+left join turno.objects o on o.id = j.object_id
+left join turno.revisions r on r.source = o.source and r.number = o.introduced_in
+where j.id = $1::uuid`;
+
+/** Workers that have not left, oldest first, each with what it runs. */
+export const LIST_WORKERS = `
+with running as (${RUNNING} limit 10000)
+select now() as now, w.id, w.name, w.host, w.pid, w.version, w.queues, w.registered_at, w.heartbeat_at,
+  cardinality(w.unloadable_bundles) as unloadable, w.unloadable_bundles,
+  case when w.heartbeat_at < now() - ${SILENT_AFTER} then 'silent' when w.draining then 'draining' else 'live' end as status,
+  array(select duty from turno.duties d where d.worker_id = w.id and d.expires_at > now() order by duty) as duties,
+  (select jsonb_agg(jsonb_build_object(
+      'id', r.id, 'type', r.type, 'queue', r.queue, 'startedAt', r.started_at, 'progress', r.progress,
+      'progressMessage', r.progress_message, 'cancelRequested', r.cancel_requested_at is not null,
+      'timeoutMs', coalesce(r.timeout_ms, (d.definition ->> 'timeoutMs')::bigint)) order by r.started_at, r.id)
+   from running r
+   left join turno.job_types t on t.name = r.type
+   left join turno.job_definitions d on d.hash = t.definition_hash
+   where r.worker_id = w.id) as running
+from turno.workers w
+where w.left_at is null
+order by w.registered_at, w.id
+limit 1000`;
+
+/** Job types by name; a removed one stays until its last job has drained. */
+export const LIST_JOB_TYPES = `
+select t.name, t.queue, t.removed, o.description, o.spec ->> 'policy' as policy, d.definition, ${declaration("t.object_id")} as source
+from turno.job_types t
+join turno.job_definitions d on d.hash = t.definition_hash
+join turno.objects o on o.id = t.object_id
+order by t.name
+limit 5000`;
+
+/** Queues that are declared, hold jobs or are taken from, by name. */
+export const LIST_QUEUES = `
+with counts as (${LIVE_COUNTS}),
+started as (
+  select queue, count(*) as started from (${RUNNING}) as r group by queue
+),
+day as (
+  select queue, sum(executions) as executions, sum(failures) as failures, sum(ran_ms) / nullif(sum(executions), 0) as mean_ms
+  from (${minutesSince("now() - interval '24 hours'")}) as minutes
+  group by queue
+),
+offered as (
+  select q ->> 'name' as queue, sum((q ->> 'concurrency')::int) as slots
+  from turno.workers w
+  cross join jsonb_array_elements(w.queues) q
+  where w.left_at is null and w.heartbeat_at > now() - ${SILENT_AFTER}
+  group by 1
+),
+names as (
+  select name from turno.queues
+  union
+  select queue from counts where scheduled + enqueued + processing > 0
+  union
+  select queue from offered
+  union
+  select queue from turno.job_types where not removed
+)
+select now() as now, n.name, q.concurrency, coalesce(q.suspended, false) as suspended, coalesce(c.scheduled, 0) as scheduled,
+  coalesce(c.enqueued, 0) as enqueued, coalesce(c.processing, 0) as processing, coalesce(s.started, 0) as started,
+  coalesce(o.slots, 0) as slots, coalesce(d.executions, 0) as executions, coalesce(d.failures, 0) as failures, d.mean_ms,
+  ${declaration("q.object_id")} as source
+from names n
+left join turno.queues q on q.name = n.name
+left join counts c on c.queue = n.name
+left join started s on s.queue = n.name
+left join day d on d.queue = n.name
+left join offered o on o.queue = n.name
+order by n.name
+limit 1000`;
+
+/** Schedules by name. $1 text after this name, null: from the first · $2 int limit. */
+export const LIST_SCHEDULES = `
+select now() as now, s.name, o.description, s.job_type, t.queue, s.spec, s.timing_hash, s.suspended, s.next_fire_at, s.last_fire_at,
+  s.last_job_id, s.awaits_finish, ${declaration("s.object_id")} as source
+from turno.recurring_jobs s
+join turno.objects o on o.id = s.object_id
+left join turno.job_types t on t.name = s.job_type and not t.removed
+where $1::text is null or s.name > $1
+order by s.name
+limit $2`;
+
+/** The newest fires of schedules with the states of their jobs, newest first. $1 text[] schedules · $2 int of each. */
+export const LIST_FIRES = `
+with fires as (
+  select f.*
+  from unnest($1::text[]) as s (name)
+  cross join lateral (
+    select schedule, fire_at, outcome, job_id, late_ms
+    from turno.schedule_fires
+    where schedule = s.name
+    order by fire_at desc
+    limit $2
+  ) as f
+)
+select f.schedule, f.fire_at, f.outcome, f.job_id, f.late_ms, ${SHOWN_STATE} as state
+from fires f
+left join turno.jobs j on j.id = f.job_id
+order by f.schedule, f.fire_at desc`;
+
+/** What a person should look at; each row one jsonb, shaped as the port's Concern with times as text. */
+export const LIST_CONCERNS = `
+with counts as (${LIVE_COUNTS}),
+alive as (
+  select id, name, queues, unloadable_bundles from turno.workers where left_at is null and heartbeat_at > now() - ${SILENT_AFTER}
+),
+taken as (
+  select distinct q ->> 'name' as queue from alive a cross join jsonb_array_elements(a.queues) q
+),
+running as (
+  select r.id, r.type, r.started_at + coalesce(r.timeout_ms, (d.definition ->> 'timeoutMs')::bigint) * interval '1 millisecond' as deadline, r.started_at
+  from (${RUNNING} limit 10000) as r
+  left join turno.job_types t on t.name = r.type
+  left join turno.job_definitions d on d.hash = t.definition_hash
+)
+select jsonb_build_object('kind', 'no-worker', 'queue', c.queue, 'queued', c.enqueued) as concern
+from counts c
+left join turno.queues q on q.name = c.queue
+where c.enqueued > 0 and not coalesce(q.suspended, false) and not exists (select from taken t where t.queue = c.queue)
+union all
+(select jsonb_build_object('kind', 'worker-silent', 'worker', name, 'since', heartbeat_at)
+ from turno.workers
+ where left_at is null and heartbeat_at between now() - interval '10 minutes' and now() - ${SILENT_AFTER}
+ order by heartbeat_at desc
+ limit 5)
+union all
+(select jsonb_build_object('kind', 'near-timeout', 'jobId', id, 'type', type, 'deadline', deadline)
+ from running
+ where now() > started_at + (deadline - started_at) * 0.8
+ order by deadline
+ limit 5)
+union all
+(select jsonb_build_object('kind', 'held', 'type', type, 'hold', hold, 'count', count(*), 'since', min(run_at))
+ from (select type, hold, run_at from turno.jobs_live where hold is not null limit 1000) as held
+ group by type, hold
+ order by count(*) desc
+ limit 5)
+union all
+(select jsonb_build_object('kind', 'unloadable', 'worker', name, 'bundles', cardinality(unloadable_bundles))
+ from alive
+ where cardinality(unloadable_bundles) > 0
+ order by name
+ limit 5)
+union all
+(select jsonb_build_object('kind', 'dead-letters', 'type', type, 'count', count(*), 'last', max(created_at))
+ from (select type, created_at from turno.dead_letters where status = 'pending' order by id desc limit 1000) as letters
+ group by type
+ order by max(created_at) desc
+ limit 5)
+union all
+(select jsonb_build_object('kind', 'missed', 'schedule', schedule, 'count', count(*), 'last', max(fire_at))
+ from (
+   select schedule, fire_at, outcome from turno.schedule_fires
+   where decided_at > now() - interval '24 hours'
+   order by decided_at desc
+   limit 20000
+ ) as decided
+ where outcome = 'missed'
+ group by schedule
+ order by max(fire_at) desc
+ limit 5)
+union all
+select jsonb_build_object('kind', 'queue-suspended', 'queue', q.name, 'queued', c.enqueued)
+from turno.queues q
+join counts c on c.queue = q.name
+where q.suspended and c.enqueued > 0
+union all
+(select jsonb_build_object('kind', 'never-fires', 'schedule', name)
+ from turno.recurring_jobs
+ where next_fire_at is null and not suspended and not awaits_finish and spec #>> '{timing,kind}' <> 'at'
+ order by name
+ limit 5)`;
+
+/** The revision in force. No row: nothing was applied yet. */
+export const LOAD_REVISION = `
+select number, commit_id, author, message, applied_at
+from turno.revisions
+order by applied_at desc, number desc
+limit 1`;
+
+/** The clock that every shown time is measured by. */
+export const DATABASE_TIME = "select now() as now";

@@ -1,0 +1,48 @@
+/** Serializes registrations, so that a cold start is counted once. */
+export const LOCK_INSTALLATION = `
+select cold_starts from turno.installation for update`;
+
+/** $1 id · $2 name · $3 host · $4 pid · $5 version · $6 queues (JSON). True when no other worker was alive. */
+export const REGISTER_WORKER = `
+with alive as (
+  select id from turno.workers where left_at is null and heartbeat_at > now() - interval '30 seconds' limit 1
+),
+started as (
+  update turno.installation set cold_starts = cold_starts + 1 where not exists (select from alive)
+  returning true as cold
+),
+registered as (
+  insert into turno.workers (id, name, host, pid, version, queues) values ($1, $2, $3, $4, $5, $6)
+)
+select exists (select from started) as cold_start`;
+
+/** $1 worker · $2 draining · $3 text[] bundles it cannot load. A worker that was pruned while it was away comes back. */
+export const HEARTBEAT = `
+update turno.workers set heartbeat_at = now(), left_at = null, draining = $2, unloadable_bundles = $3 where id = $1`;
+
+/** $1 worker. */
+export const DEREGISTER_WORKER = `
+with released as (
+  delete from turno.duties where worker_id = $1
+)
+update turno.workers set left_at = now() where id = $1`;
+
+/** Takes a duty that is free or whose term is over, or extends one's own. $1 duty · $2 worker · $3 term ms. A row: held. */
+export const HOLD_TERM = `
+insert into turno.duties as d (duty, worker_id, expires_at)
+values ($1, $2, now() + $3::bigint * interval '1 millisecond')
+on conflict (duty) do update
+set worker_id = excluded.worker_id, expires_at = excluded.expires_at,
+  term = d.term + (d.worker_id <> excluded.worker_id)::int
+where d.worker_id = excluded.worker_id or d.expires_at < now()
+returning term`;
+
+/** $1 duty · $2 worker. */
+export const RELEASE_TERM = `
+delete from turno.duties where duty = $1 and worker_id = $2`;
+
+/** Workers that said goodbye or were silent for long. $1 older than ms. */
+export const PRUNE_WORKERS = `
+delete from turno.workers
+where coalesce(left_at, heartbeat_at) < now() - $1::bigint * interval '1 millisecond'
+returning id`;

@@ -1,0 +1,42 @@
+import type { WorkerStore } from "../../protocol/ports/workers.ts";
+import type { Database } from "./pool.ts";
+import {
+  DEREGISTER_WORKER,
+  HEARTBEAT,
+  HOLD_TERM,
+  LOCK_INSTALLATION,
+  REGISTER_WORKER,
+  RELEASE_TERM,
+} from "./worker-statements.ts";
+
+/** Who is there, and who leads. */
+export function createWorkerStore(database: Database): WorkerStore {
+  return {
+    async registerWorker(info) {
+      const [row] = await database.transaction(async (query) => {
+        await query(LOCK_INSTALLATION);
+        return query<{ cold_start: boolean }>(REGISTER_WORKER, [
+          info.id,
+          info.name,
+          info.host,
+          info.pid,
+          info.version,
+          JSON.stringify(info.queues),
+        ]);
+      });
+      return { coldStart: row?.cold_start === true };
+    },
+    async heartbeat(beat) {
+      await database.query(HEARTBEAT, [beat.workerId, beat.draining, beat.unloadableBundles]);
+    },
+    async deregisterWorker(workerId) {
+      await database.query(DEREGISTER_WORKER, [workerId]);
+    },
+    async holdTerm({ duty, workerId, termMs }) {
+      return (await database.query(HOLD_TERM, [duty, workerId, termMs])).length > 0;
+    },
+    async releaseTerm({ duty, workerId }) {
+      await database.query(RELEASE_TERM, [duty, workerId]);
+    },
+  };
+}
