@@ -1,0 +1,34 @@
+import type { Logger } from "../../core/logger.ts";
+import type { EngineEvent, Observer } from "../../protocol/ports/surroundings.ts";
+
+type Line = readonly [level: "debug" | "info" | "warn" | "error", message: string];
+
+/** What went well is debug or info; what an operator should look at is warn or error. */
+const LINES: Readonly<Record<EngineEvent["kind"], Line>> = {
+  "job-started": ["debug", "a job started"],
+  "job-finished": ["debug", "a job finished"],
+  fenced: ["warn", "a result came too late and was refused: the job has another owner"],
+  "lease-lost": ["warn", "a lease was lost and the handler is aborted"],
+  "lease-doubtful": ["warn", "a lease could not be renewed in time and the handler is aborted"],
+  "handler-stuck": ["warn", "a handler did not end in time and is cut off"],
+  "worker-lost": ["warn", "a worker was lost with a job"],
+  "schedule-fired": ["info", "a schedule fired"],
+  "schedule-broken": ["error", "a schedule cannot be evaluated"],
+  "duty-taken": ["info", "this worker took a duty"],
+  "duty-lost": ["info", "this worker lost a duty"],
+  "database-away": ["warn", "PostgreSQL does not answer"],
+  "database-back": ["info", "PostgreSQL answers again"],
+  "loop-failed": ["error", "a loop failed and goes on with its next round"],
+};
+
+/** An observer that writes every event to the log, its facts as fields. */
+export function createEventLog(logger: Logger): Observer {
+  return {
+    observe(event) {
+      const { kind, ...fields } = event;
+      const hasFailed = event.kind === "job-finished" && event.error !== null;
+      const [level, message] = hasFailed ? (["warn", "a job did not succeed"] as const) : LINES[kind];
+      logger[level](message, fields);
+    },
+  };
+}
