@@ -13,6 +13,7 @@ export const HOLDS = ["key", "breaker", "no-handler", "overlap"] as const;
 export type Hold = (typeof HOLDS)[number];
 
 /** Reasons as they stand in the timeline. */
+// biome-ignore format: a table is read by its columns
 export const TRANSITIONS = [
   // from          to            why                 charge
   [null,          "Scheduled",  "created",          null],
@@ -29,6 +30,7 @@ export const TRANSITIONS = [
   ["Processing",  "Failed",     "worker lost",      "lost"],
   ["Processing",  "Cancelled",  "cancelled",        null],
   ["Processing",  "Scheduled",  "retry",            "failure"],
+  ["Processing",  "Scheduled",  "worker lost",      "lost"],
   ["Processing",  "Scheduled",  "returned",         null],
   ["Processing",  "Scheduled",  "held",             null],
   ["Processing",  "Enqueued",   "worker lost",      "lost"],

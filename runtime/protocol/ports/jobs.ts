@@ -140,3 +140,11 @@ export interface ExecutionStore {
     reports: readonly (Ownership & { readonly percent: number; readonly message: string | null })[],
   ): Promise<void>;
 }
+
+/** What broker transports ask of the database before a job may run. */
+export interface DeliveryStore {
+  /** Enqueued → Processing for the job and token of one message; null: the message is stale or a duplicate. */
+  claimDelivery(workerId: WorkerId, message: Ownership): Promise<ClaimedJob | null>;
+  /** Enqueued → Scheduled by the claim's own predicate, so it never touches a job that somebody owns. False: nothing was there. */
+  deferDelivery(message: Ownership, delayMs: number): Promise<boolean>;
+}

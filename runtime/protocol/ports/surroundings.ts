@@ -32,7 +32,9 @@ export type EngineEvent =
   | { readonly kind: "schedule-fired"; readonly schedule: string; readonly fires: number; readonly overlapped: number; readonly missed: number }
   | { readonly kind: "schedule-broken"; readonly schedule: string; readonly message: string }
   | { readonly kind: "duty-taken" | "duty-lost"; readonly duty: string }
-  | { readonly kind: "database-away" | "database-back"; readonly loop: string; readonly message: string };
+  | { readonly kind: "database-away" | "database-back"; readonly loop: string; readonly message: string }
+  /** A loop's cycle failed for another reason than the database being away; the loop goes on. */
+  | { readonly kind: "loop-failed"; readonly loop: string; readonly message: string };
 
 export interface Observer {
   observe(event: EngineEvent): void;

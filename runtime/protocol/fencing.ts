@@ -1,0 +1,166 @@
+import { describeError } from "../core/errors.ts";
+import type { WorkerId } from "../core/ids.ts";
+import { storableText } from "../core/storable.ts";
+import { Execution } from "./execution.ts";
+import type { Leases } from "./leases.ts";
+import { RejectedError } from "./ports/errors.ts";
+import type { HandlerOutcome } from "./ports/handlers.ts";
+import type { ClaimedJob, DeliveryStore, ExecutionStore, Finish, FinishOutcome } from "./ports/jobs.ts";
+import type { Clock, Observer, Random } from "./ports/surroundings.ts";
+import type { Delivery, LockManager, LockOutcome } from "./ports/transport.ts";
+import { settle } from "./settle.ts";
+
+/** What the protocol needs of the worker that plays it. */
+export interface FencingPorts {
+  readonly workerId: WorkerId;
+  readonly store: Pick<ExecutionStore, "finishJob">;
+  readonly leases: Leases;
+  /** Starts the handler in a slot; never rejects. */
+  readonly startHandler: (execution: Execution) => Promise<HandlerOutcome>;
+  /** Its slot is free again. */
+  readonly freeSlot: (execution: Execution) => void;
+  /** A call of the store failed; for the log, the call is tried again. */
+  readonly onStoreError: (error: unknown) => void;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly observer: Observer;
+  /** The end of patience: a final write that has not landed by then is left to recovery. */
+  readonly signal: AbortSignal;
+}
+
+/** On broker transports, what comes before the claim. */
+export interface DeliveryPorts extends FencingPorts {
+  readonly deliveries: DeliveryStore;
+  readonly locks: LockManager;
+  /** How long a job is put off that somebody else has locked. */
+  readonly deferMs: number;
+}
+
+/** `stale`: the message was a duplicate or came too late. `deferred`: somebody else has the lock. `left`: to recovery. */
+export type Ending = FinishOutcome | "stale" | "deferred" | "left";
+
+/**
+ * A broker's message, from its arrival to the final write. Rejects when the database is away before the claim is
+ * certain: the message is not acknowledged then, and comes again.
+ */
+export async function runDelivery(delivery: Delivery, ports: DeliveryPorts): Promise<Ending> {
+  const sentMs = ports.clock.monotonicMs();
+  const lock = await ports.locks.acquire(`job:${delivery.jobId}`);
+  // A crash here leaves a lock that runs out by itself and a message that the broker delivers again.
+  try {
+    const job = lock.kind === "busy" ? await stepAside(delivery, ports) : await claim(delivery, ports);
+    // A crash here leaves the row in Processing with no start known: recovered after one lease, nothing is charged.
+    // The broker delivers again meanwhile, and the claim finds the row taken: stale.
+    await delivery.acknowledge();
+    // A crash here leaves the same without the message; from now on the row carries the job.
+    return typeof job === "string" ? job : await runClaimed(hold(job, sentMs, ports), ports);
+  } finally {
+    await releaseLock(lock);
+  }
+}
+
+/** A claimed job, from its slot to its final write. On the PostgreSQL transport the take is the claim: it begins here. */
+export async function runClaimed(execution: Execution, ports: FencingPorts): Promise<Ending> {
+  const outcome = await run(execution, ports);
+  // A crash here leaves the handler's side effects and a lease nobody renews: the job runs again, at least once in all.
+  const finish = decide(execution, outcome, ports);
+  // A crash here leaves the same: nothing has been written yet.
+  const ending = await offer(finish, ports);
+  ports.leases.release(execution);
+  // A crash here leaves nothing to do: the row says how it ended, and later writes of this execution are refused.
+  report(execution, finish, ending, ports);
+  return ending;
+}
+
+/** The database is the truth: no row means that somebody else has, had, or cancelled the job. */
+async function claim(delivery: Delivery, { deliveries, workerId }: DeliveryPorts): Promise<ClaimedJob | "stale"> {
+  const job = await deliveries.claimDelivery(workerId, { jobId: delivery.jobId, token: delivery.token });
+  return job ?? "stale";
+}
+
+/** Whoever holds the lock works on it. Putting it off lands only while nobody owns it (reliability F3). */
+async function stepAside(delivery: Delivery, { deliveries, deferMs }: DeliveryPorts): Promise<"deferred" | "stale"> {
+  const deferred = await deliveries.deferDelivery({ jobId: delivery.jobId, token: delivery.token }, deferMs);
+  return deferred ? "deferred" : "stale";
+}
+
+function hold(job: ClaimedJob, sentMs: number, { leases }: FencingPorts): Execution {
+  const execution = new Execution(job, sentMs);
+  leases.hold(execution);
+  return execution;
+}
+
+async function run(execution: Execution, ports: FencingPorts): Promise<HandlerOutcome> {
+  execution.phase = "running";
+  const outcome = await ports.startHandler(execution);
+  execution.phase = "finishing";
+  ports.freeSlot(execution);
+  return outcome;
+}
+
+function decide(execution: Execution, outcome: HandlerOutcome, { clock, random }: FencingPorts): Finish {
+  const { job, definition, abortReason: abort, timeoutMs, startedMs } = execution;
+  const ran = startedMs !== null && outcome.kind !== "unloadable";
+  const ranMs = ran ? clock.monotonicMs() - startedMs : null;
+  return settle({ job, definition, outcome, abort, timeoutMs, ranMs, random });
+}
+
+const OFFER_FIRST_WAIT_MS = 50;
+const OFFER_MAX_WAIT_MS = 2_000;
+/** A write that PostgreSQL understood and refused this often will not land; the job is left to recovery and its budget. */
+const MAX_REFUSALS = 10;
+
+/**
+ * Offers the final write until the database has answered. While it is away the lease may pass to somebody else: the
+ * fence then refuses the write. Data that PostgreSQL does not take is left out, so it never costs the job (F37).
+ */
+async function offer(decided: Finish, ports: FencingPorts): Promise<FinishOutcome | "left"> {
+  let finish = decided;
+  let refusals = 0;
+  for (let waitMs = OFFER_FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, OFFER_MAX_WAIT_MS)) {
+    try {
+      return await ports.store.finishJob(ports.workerId, finish);
+    } catch (error) {
+      ports.onStoreError(error);
+      if (isRefusal(error)) {
+        refusals += 1;
+        finish = withoutData(finish, error);
+      }
+    }
+    if (refusals >= MAX_REFUSALS) return "left";
+    await ports.clock.sleep(waitMs, ports.signal);
+    if (ports.signal.aborted) return "left";
+  }
+}
+
+/** Classes 22 (data), 23 (constraint), 42 (schema) and 54 (limit): trying again does not help by itself. */
+function isRefusal(error: unknown): error is RejectedError {
+  return error instanceof RejectedError && error.sqlState !== null && /^(22|23|42|54)/.test(error.sqlState);
+}
+
+function withoutData(finish: Finish, error: RejectedError): Finish {
+  const reason = storableText(`could not be stored: ${describeError(error)}`);
+  if (finish.next === "Succeeded") return { ...finish, result: null, resultError: `the result ${reason}` };
+  return { ...finish, error: finish.error === null ? null : `the error ${reason}`, stack: null };
+}
+
+function report(execution: Execution, finish: Finish, ending: Ending, { observer }: FencingPorts): void {
+  const { jobId, job } = execution;
+  if (ending === "fenced") observer.observe({ kind: "fenced", jobId, type: job.type, outcome: finish.outcome });
+  if (ending !== "landed" && ending !== "cancelled") return;
+  const outcome = ending === "cancelled" ? "cancelled" : finish.outcome;
+  observer.observe({
+    kind: "job-finished",
+    jobId,
+    type: job.type,
+    outcome,
+    ranMs: finish.ranMs ?? 0,
+    error: finish.error,
+  });
+}
+
+/** An error of the lock service never reaches the outcome of a job (F6). */
+async function releaseLock(lock: LockOutcome): Promise<void> {
+  if (lock.kind !== "acquired") return;
+  await lock.release().catch(() => undefined);
+}
