@@ -70,7 +70,7 @@ export function parseDayOfMonth(text: string): Parsed<{ readonly rule: DayOfMont
   for (const item of items.items) {
     const upper = item.toUpperCase();
     if (upper === "L") last = true;
-    else if (upper === "LW" || upper === "WL") lastWeekday = true;
+    else if (upper === "LW") lastWeekday = true;
     else if (/^\d{1,2}W$/.test(upper)) {
       const day = parseNumber(field, upper.slice(0, -1), item);
       if (!day.ok) return day;
@@ -82,6 +82,9 @@ export function parseDayOfMonth(text: string): Parsed<{ readonly rule: DayOfMont
       if (!parsed.ok) return parsed;
       for (const value of parsed.values) days.add(value);
     }
+  }
+  if (lastWeekday && items.items.length > 1) {
+    return refuse(field, `"LW" stands alone, found it in the list "${text}"`, "write two schedules");
   }
   const restricted = !isUnrestricted(text);
   return {
