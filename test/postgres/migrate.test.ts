@@ -1,0 +1,100 @@
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { checkSchema, MIGRATIONS_DIR, migrate, SCHEMA_RANGE } from "../../runtime/adapters/postgres/migrate.ts";
+import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
+import { silentLogger } from "../../runtime/core/logger.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+let target: TestDatabase;
+let database: Database;
+let folder: string;
+
+beforeEach(async () => {
+  target = await createTestDatabase({ migrated: false });
+  database = openDatabase({
+    address: target.address,
+    applicationName: "test",
+    size: 2,
+    statementTimeoutMs: 10_000,
+    logger: silentLogger,
+  });
+  folder = await mkdtemp(join(tmpdir(), "turno-migrations-"));
+  await cp(MIGRATIONS_DIR, folder, { recursive: true });
+});
+
+afterEach(async () => {
+  await database.close();
+  await target.drop();
+  await rm(folder, { recursive: true });
+});
+
+const nextFile = () => join(folder, `${String(SCHEMA_RANGE.newest + 1).padStart(4, "0")}-next.sql`);
+
+test("an empty database is brought to the newest version, and a second run applies nothing", async () => {
+  const files = (await readdir(MIGRATIONS_DIR)).map((name) => name.replace(".sql", ""));
+  expect(await migrate(target.address, silentLogger)).toEqual({ applied: files.sort(), version: SCHEMA_RANGE.newest });
+  expect(await migrate(target.address, silentLogger)).toEqual({ applied: [], version: SCHEMA_RANGE.newest });
+});
+
+test("the newest supported version is the number of the last migration file", async () => {
+  const last = (await readdir(MIGRATIONS_DIR)).sort().at(-1);
+  expect(Number(last?.slice(0, 4))).toBe(SCHEMA_RANGE.newest);
+});
+
+test("eight migrators at once apply every file exactly once", async () => {
+  const reports = await Promise.all(Array.from({ length: 8 }, () => migrate(target.address, silentLogger)));
+  expect(reports.flatMap(({ applied }) => applied)).toHaveLength(SCHEMA_RANGE.newest);
+  expect(new Set(reports.map(({ version }) => version))).toEqual(new Set([SCHEMA_RANGE.newest]));
+});
+
+test("a migration that fails leaves nothing of itself, and the ones before it stay", async () => {
+  await writeFile(nextFile(), "create table turno.half (id int); select 1 / 0;");
+  await expect(migrate(target.address, silentLogger, folder)).rejects.toThrow("division by zero");
+  const rows = await database.query(
+    "select to_regclass('turno.half') as half, max(version) as version from turno.migrations",
+  );
+  expect(rows).toEqual([{ half: null, version: SCHEMA_RANGE.newest }]);
+  await writeFile(nextFile(), "create table turno.half (id int);");
+  expect((await migrate(target.address, silentLogger, folder)).version).toBe(SCHEMA_RANGE.newest + 1);
+});
+
+test("a migration whose file was changed after it was applied is refused by name", async () => {
+  await migrate(target.address, silentLogger, folder);
+  const [first = ""] = (await readdir(folder)).sort();
+  await writeFile(join(folder, first), "select 1;");
+  await expect(migrate(target.address, silentLogger, folder)).rejects.toMatchObject({
+    code: "TURNO_MIGRATION_CHANGED",
+    message: expect.stringContaining(first.replace(".sql", "")),
+  });
+});
+
+test("line ends of a Windows checkout are no change of a migration", async () => {
+  await migrate(target.address, silentLogger);
+  const [first = ""] = (await readdir(folder)).sort();
+  await writeFile(join(folder, first), (await readFile(join(folder, first), "utf8")).replaceAll("\n", "\r\n"));
+  expect((await migrate(target.address, silentLogger, folder)).applied).toEqual([]);
+});
+
+test("a gap in the numbers is refused before anything is applied", async () => {
+  await writeFile(join(folder, "0099-far.sql"), "select 1;");
+  await expect(migrate(target.address, silentLogger, folder)).rejects.toMatchObject({ code: "TURNO_DATABASE_SCHEMA" });
+  await expect(checkSchema(database)).rejects.toThrow("the database has none");
+});
+
+test("a worker accepts the schema it knows, and refuses one that is missing, older or newer", async () => {
+  await expect(checkSchema(database)).rejects.toMatchObject({
+    code: "TURNO_DATABASE_SCHEMA",
+    hint: "run turno migrate",
+  });
+  await migrate(target.address, silentLogger);
+  await checkSchema(database);
+  await writeFile(nextFile(), "select 1;");
+  await migrate(target.address, silentLogger, folder);
+  await expect(checkSchema(database)).rejects.toMatchObject({
+    code: "TURNO_DATABASE_SCHEMA",
+    hint: expect.stringContaining("upgrade"),
+  });
+  await expect(migrate(target.address, silentLogger)).rejects.toMatchObject({ code: "TURNO_DATABASE_SCHEMA" });
+});
