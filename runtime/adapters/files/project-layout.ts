@@ -3,6 +3,7 @@ import { isMap, isScalar, isSeq, parseAllDocuments, visit } from "yaml";
 /** What the reader must know of turno.yaml before anything is validated. */
 export interface ProjectLayout {
   readonly include: readonly string[];
+  /** Folder below the root, without a leading `./` or a trailing slash. */
   readonly handlers: string;
 }
 
@@ -21,7 +22,10 @@ export function readLayout(text: string): ProjectLayout {
       include: isSeq(include)
         ? include.items.flatMap((item) => (isScalar(item) && typeof item.value === "string" ? [item.value] : []))
         : DEFAULT_LAYOUT.include,
-      handlers: typeof handlers === "string" && handlers !== "" ? handlers : DEFAULT_LAYOUT.handlers,
+      handlers:
+        typeof handlers === "string" && handlers !== ""
+          ? handlers.replace(/^(\.\/)+|\/+$/g, "")
+          : DEFAULT_LAYOUT.handlers,
     };
   }
   return DEFAULT_LAYOUT;

@@ -100,7 +100,6 @@ export interface AppliedState {
   readonly objects: readonly DeclaredObject[];
   readonly jobTypes: readonly AppliedJobType[];
   readonly schedules: readonly AppliedSchedule[];
-  readonly bundleHashes: ReadonlySet<string>;
 }
 
 export interface ObjectAddress {
