@@ -92,6 +92,8 @@ export interface JobFilter {
   /** Jobs older than this id. */
   readonly before: string | null;
   readonly limit: number;
+  /** False: payload and result of every item are null. */
+  readonly withData: boolean;
 }
 
 /** Newest first. A page may be short, even empty, and still have a `next`: one page looks at a bounded number of rows. */
