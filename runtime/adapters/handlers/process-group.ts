@@ -1,0 +1,30 @@
+import { spawn } from "node:child_process";
+
+/** Signals a detached process and everything it has started; a group that is gone is no error. */
+export function signalGroup(pid: number | undefined, signal: "SIGTERM" | "SIGKILL"): void {
+  if (pid === undefined) return;
+  if (process.platform === "win32") {
+    spawn("taskkill", ["/pid", String(pid), "/T", ...(signal === "SIGKILL" ? ["/F"] : [])], { stdio: "ignore" }).once(
+      "error",
+      () => {},
+    );
+    return;
+  }
+  try {
+    process.kill(-pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
+/** What a process of its own gets of the worker's environment: never its secrets. */
+export const PASSED_ENVIRONMENT = ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "NODE_ENV"] as const;
+
+/** The allowed part of this process's environment, with additions. */
+export function childEnvironment(additions: Readonly<Record<string, string>>): Record<string, string> {
+  const allowed = PASSED_ENVIRONMENT.flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return { ...Object.fromEntries(allowed), ...additions };
+}

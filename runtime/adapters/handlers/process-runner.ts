@@ -1,0 +1,127 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { Logger } from "../../core/logger.ts";
+import type { HandlerOutcome } from "../../protocol/ports/handlers.ts";
+import { entryFile } from "./entry-file.ts";
+import type { FromRealm, RealmRun, RealmWork } from "./messages.ts";
+import { forwardLines, forwardLog } from "./output.ts";
+import { childEnvironment, signalGroup } from "./process-group.ts";
+
+/** A process whose job is done and that does not exit by itself is killed after this. */
+const EXIT_GRACE_MS = 1_000;
+const RUN_ID = 1;
+
+/** Runs each job in a process (and process group) of its own. */
+export interface ProcessRunner {
+  start(work: RealmWork): RealmRun;
+  close(): Promise<void>;
+}
+
+export interface ProcessRunnerOptions {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly logger: Logger;
+}
+
+/** From the first job on one process waits in reserve, so that a start takes no fork. */
+export function createProcessRunner({ cwd, env, logger }: ProcessRunnerOptions): ProcessRunner {
+  const children = new Set<ChildProcess>();
+  let spare: ChildProcess | null = null;
+  let closed = false;
+
+  const open = (): ChildProcess => {
+    const child = fork(fileURLToPath(entryFile("process-entry")), [], {
+      cwd,
+      env: childEnvironment(env),
+      execArgv: [],
+      detached: true,
+      serialization: "advanced",
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
+    });
+    children.add(child);
+    // Unheard, an error of the channel would end the worker; the exit tells all there is.
+    child.on("error", (error) => logger.warn("a handler process reported an error", { error: error.message }));
+    child.once("exit", () => {
+      children.delete(child);
+      if (spare === child) spare = null;
+      signalGroup(child.pid, "SIGKILL");
+    });
+    forwardLines(child.stdout, (line) => logger.info(line, { stream: "stdout", pid: child.pid }));
+    forwardLines(child.stderr, (line) => logger.warn(line, { stream: "stderr", pid: child.pid }));
+    return child;
+  };
+
+  const take = (): ChildProcess => {
+    const child = spare ?? open();
+    spare = null;
+    setImmediate(() => {
+      if (!closed && spare === null) spare = open();
+    });
+    return child;
+  };
+
+  return {
+    start(work) {
+      const child = take();
+      let ended = false;
+      let settled = false;
+      const settle = (outcome: HandlerOutcome) => {
+        if (settled) return;
+        settled = true;
+        work.settle(outcome);
+      };
+      child.on("message", (batch: readonly FromRealm[]) => {
+        for (const message of batch) {
+          if (message[0] === "log") forwardLog(logger, message);
+          else if (message[0] === "progress") work.onProgress(message[2], message[3]);
+          else {
+            settle(message[0] === "done" ? message[2] : { kind: "returned", result: message[2], resultError: null });
+            dismiss(child);
+          }
+        }
+      });
+      child.once("exit", (code, signal) => {
+        if (ended) settle({ kind: "cut-off" });
+        else settle({ kind: "crashed", detail: `its process ended with ${signal ?? `exit code ${code}`}` });
+      });
+      if (child.pid === undefined) settle({ kind: "crashed", detail: "its process could not be started" });
+      else send(child, [["define", work.definition], work.message(RUN_ID)]);
+      return {
+        abort(reason) {
+          if (!settled) send(child, [["abort", RUN_ID, reason]]);
+        },
+        end() {
+          if (settled) return;
+          ended = true;
+          signalGroup(child.pid, "SIGKILL");
+        },
+      };
+    },
+    async close() {
+      closed = true;
+      const ending = [...children];
+      await Promise.all(
+        ending.map(
+          (child) =>
+            new Promise<void>((resolve) => {
+              child.once("exit", () => resolve());
+              signalGroup(child.pid, "SIGKILL");
+              if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) resolve();
+            }),
+        ),
+      );
+    },
+  };
+}
+
+function send(child: ChildProcess, message: unknown): void {
+  // A child that is gone reports it by its exit.
+  if (child.connected) child.send(message as object, () => {});
+}
+
+/** Lets a process whose job is done write out what it printed, and makes sure that it goes. */
+function dismiss(child: ChildProcess): void {
+  send(child, "exit");
+  const timer = setTimeout(() => signalGroup(child.pid, "SIGKILL"), EXIT_GRACE_MS);
+  child.once("exit", () => clearTimeout(timer));
+}

@@ -1,0 +1,13 @@
+import { parentPort, workerData } from "node:worker_threads";
+import type { RealmStart, ToRealm } from "./messages.ts";
+import { createRealm } from "./realm.ts";
+
+// The first module of every worker thread.
+const port = parentPort;
+if (port === null) throw new Error("thread-entry is started by the thread pool only");
+const { lastBegun } = workerData as RealmStart;
+const realm = createRealm({
+  send: (batch) => port.postMessage(batch),
+  lastBegun: lastBegun === null ? null : new Int32Array(lastBegun),
+});
+port.on("message", (batch: readonly ToRealm[]) => realm.receive(batch));
