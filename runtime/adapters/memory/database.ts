@@ -1,0 +1,246 @@
+import type { JobDefinition, ScheduleSpec } from "../../config/objects.ts";
+import { assert } from "../../core/assert.ts";
+import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
+import type { Json } from "../../core/json.ts";
+import type { AttemptOutcome, Ownership } from "../../protocol/ports/jobs.ts";
+import type { WorkerInfo } from "../../protocol/ports/workers.ts";
+import { assertMove, type FinalState, type Hold, type JobState, type TransitionReason } from "../../protocol/states.ts";
+import { RunnableOrder } from "./runnable-order.ts";
+
+/** A job as the table has it; times are milliseconds of the database's clock. */
+export interface JobRow {
+  readonly id: JobId;
+  readonly type: string;
+  readonly queue: string;
+  readonly payload: Json;
+  readonly priority: number;
+  readonly maxAttempts: number | null;
+  readonly timeoutMs: number | null;
+  readonly schedule: { readonly name: string; readonly firedFor: Date; readonly lateByMs: number } | null;
+  state: JobState;
+  hold: Hold | null;
+  token: DispatchToken | null;
+  runAtMs: number;
+  sortAtMs: number;
+  workerId: WorkerId | null;
+  startedAtMs: number | null;
+  finishedAtMs: number | null;
+  leaseCounter: number;
+  recovered: boolean;
+  cancelRequested: boolean;
+  failures: number;
+  execution: number;
+  lost: number;
+  lostUnstarted: number;
+  returns: number;
+  generation: number;
+  progress: number;
+  progressMessage: string | null;
+  result: string | null;
+  resultError: string | null;
+  error: string | null;
+  readonly attempts: AttemptRow[];
+  readonly timeline: { readonly from: JobState | null; readonly to: JobState; readonly reason: TransitionReason }[];
+}
+
+export interface AttemptRow {
+  readonly execution: number;
+  readonly token: DispatchToken;
+  readonly workerId: WorkerId;
+  readonly outcome: AttemptOutcome;
+  readonly error: string | null;
+}
+
+export interface ScheduleRow {
+  readonly name: string;
+  spec: ScheduleSpec;
+  timingHash: string;
+  nextFireAtMs: number | null;
+  lastJobId: JobId | null;
+  awaitsFinish: boolean;
+  firedColdStart: number;
+}
+
+export interface FireRow {
+  readonly schedule: string;
+  readonly atMs: number;
+  readonly outcome: "fired" | "missed" | "superseded" | "overlapped" | "manual" | "on-start";
+  readonly jobId: JobId | null;
+  readonly blockedBy: JobId | null;
+}
+
+export interface WorkerRow {
+  readonly info: WorkerInfo;
+  heartbeatAtMs: number;
+  leftAtMs: number | null;
+  draining: boolean;
+  unloadableBundles: readonly string[];
+}
+
+/** A worker that was silent for longer is taken for gone. */
+export const ALIVE_MS = 30_000;
+const PRIORITY_MS = 60_000;
+
+/** The tables, and the few moves that several stores share. One call of a store is one atomic step. */
+export class MemoryDatabase {
+  readonly jobs = new Map<JobId, JobRow>();
+  /** Jobs in Processing; every claim and finish passes through here. */
+  readonly processing = new Set<JobRow>();
+  /** Jobs in Scheduled. */
+  readonly scheduled = new Set<JobRow>();
+  readonly types = new Map<
+    string,
+    { readonly definition: JobDefinition; readonly hash: string; readonly revision: number }
+  >();
+  readonly definitions = new Map<string, JobDefinition>();
+  readonly bundles = new Map<string, string>();
+  readonly queues = new Map<string, { readonly concurrency: number | null; readonly suspended: boolean }>();
+  readonly deadLetters: { readonly jobId: JobId; readonly reason: string; readonly error: string | null }[] = [];
+  readonly schedules = new Map<string, ScheduleRow>();
+  readonly fires: FireRow[] = [];
+  readonly workers = new Map<WorkerId, WorkerRow>();
+  readonly terms = new Map<string, { readonly workerId: WorkerId; readonly expiresAtMs: number }>();
+  coldStarts = 0;
+  readonly nowMs: () => number;
+  #token = 0n;
+  readonly #runnable = new Map<string, { readonly usual: RunnableOrder; readonly recovered: RunnableOrder }>();
+
+  constructor(nowMs: () => number) {
+    this.nowMs = nowMs;
+  }
+
+  runnable(queue: string): { readonly usual: RunnableOrder; readonly recovered: RunnableOrder } {
+    let order = this.#runnable.get(queue);
+    if (order === undefined)
+      this.#runnable.set(queue, (order = { usual: new RunnableOrder(), recovered: new RunnableOrder() }));
+    return order;
+  }
+
+  /** (new) → Enqueued, or Scheduled when it is due later. */
+  create(
+    job: Pick<
+      JobRow,
+      "id" | "type" | "queue" | "payload" | "priority" | "maxAttempts" | "timeoutMs" | "schedule" | "runAtMs"
+    >,
+  ): JobRow {
+    assert(!this.jobs.has(job.id), `the job ${job.id} exists`);
+    const row: JobRow = {
+      ...job,
+      state: "Scheduled",
+      hold: null,
+      token: null,
+      sortAtMs: job.runAtMs - job.priority * PRIORITY_MS,
+      workerId: null,
+      startedAtMs: null,
+      finishedAtMs: null,
+      leaseCounter: 0,
+      recovered: false,
+      cancelRequested: false,
+      failures: 0,
+      execution: 0,
+      lost: 0,
+      lostUnstarted: 0,
+      returns: 0,
+      generation: 0,
+      progress: 0,
+      progressMessage: null,
+      result: null,
+      resultError: null,
+      error: null,
+      attempts: [],
+      timeline: [],
+    };
+    this.jobs.set(row.id, row);
+    this.#note(row, null, job.runAtMs > this.nowMs() ? "Scheduled" : "Enqueued", "created");
+    if (row.state === "Enqueued") this.#mint(row);
+    else this.scheduled.add(row);
+    return row;
+  }
+
+  /** Into the queue, with a new token. */
+  enqueue(row: JobRow, reason: TransitionReason): void {
+    this.#leave(row);
+    this.#note(row, row.state, "Enqueued", reason);
+    row.hold = null;
+    this.#mint(row);
+  }
+
+  claim(row: JobRow, workerId: WorkerId): void {
+    this.#leave(row);
+    this.#note(row, row.state, "Processing", "claimed");
+    row.workerId = workerId;
+    row.execution += 1;
+    row.startedAtMs = row.recovered ? this.nowMs() : null;
+    row.leaseCounter = 0;
+    row.progress = 0;
+    row.progressMessage = null;
+    this.processing.add(row);
+  }
+
+  /** Out of Processing or the queue, to wait. A delay of 0 keeps its place. */
+  postpone(
+    row: JobRow,
+    options: { readonly reason: TransitionReason; readonly delayMs: number; readonly hold: Hold | null },
+  ): void {
+    this.#leave(row);
+    this.#note(row, row.state, "Scheduled", options.reason);
+    row.token = null;
+    row.hold = options.hold;
+    if (options.delayMs > 0) {
+      row.runAtMs = this.nowMs() + options.delayMs;
+      row.sortAtMs = row.runAtMs - row.priority * PRIORITY_MS;
+    }
+    this.scheduled.add(row);
+  }
+
+  /** The token and the worker stay with the finished row, so that a repeated finish is recognized. */
+  end(row: JobRow, state: FinalState, reason: TransitionReason): void {
+    const owner = row.workerId;
+    this.#leave(row);
+    this.#note(row, row.state, state, reason);
+    row.workerId = owner;
+    row.hold = null;
+    row.finishedAtMs = this.nowMs();
+    if (state === "Failed") this.deadLetters.push({ jobId: row.id, reason, error: row.error });
+  }
+
+  /** The row of an execution, if the worker still owns it: the fence. */
+  owned(workerId: WorkerId, { jobId, token }: Ownership): JobRow | null {
+    const row = this.jobs.get(jobId);
+    return row !== undefined && row.state === "Processing" && row.token === token && row.workerId === workerId
+      ? row
+      : null;
+  }
+
+  /** A job of the schedule that is on its way. */
+  runOf(schedule: string): JobRow | null {
+    for (const row of this.jobs.values()) {
+      if (row.schedule?.name === schedule && row.finishedAtMs === null) return row;
+    }
+    return null;
+  }
+
+  isAlive(worker: WorkerRow): boolean {
+    return worker.leftAtMs === null && worker.heartbeatAtMs > this.nowMs() - ALIVE_MS;
+  }
+
+  #leave(row: JobRow): void {
+    if (row.state === "Processing") this.processing.delete(row);
+    else if (row.state === "Scheduled") this.scheduled.delete(row);
+    row.workerId = null;
+    row.startedAtMs = null;
+  }
+
+  #mint(row: JobRow): void {
+    this.#token += 1n;
+    row.token = this.#token as DispatchToken;
+    const { usual, recovered } = this.runnable(row.queue);
+    (row.recovered ? recovered : usual).add(row);
+  }
+
+  #note(row: JobRow, from: JobState | null, to: JobState, reason: TransitionReason): void {
+    assertMove({ from, to });
+    row.state = to;
+    row.timeline.push({ from, to, reason });
+  }
+}

@@ -1,0 +1,172 @@
+import type { DispatchToken, WorkerId } from "../../core/ids.ts";
+import type { ClaimedJob, DeliveryStore, ExecutionStore, Finish, FinishOutcome } from "../../protocol/ports/jobs.ts";
+import type { TransitionReason } from "../../protocol/states.ts";
+import type { JobRow, MemoryDatabase } from "./database.ts";
+
+export function createExecutionStore(database: MemoryDatabase): ExecutionStore & DeliveryStore {
+  return {
+    async claimJobs({ workerId, queue, limit, after, exceptTypes }) {
+      const rows = database.runnable(queue).usual.take({
+        after: after === null ? null : readCursor(after),
+        limit: Math.min(limit, roomIn(database, queue)),
+        wanted: (row) => !exceptTypes.includes(row.type),
+      });
+      for (const row of rows) database.claim(row, workerId);
+      const last = rows.at(-1);
+      return {
+        jobs: rows.map((row) => claimed(database, row)),
+        cursor: last === undefined ? after : `${last.sortAtMs}/${last.id}`,
+      };
+    },
+
+    async claimRecovered({ workerId, queue, exceptTypes }) {
+      const [row] = database.runnable(queue).recovered.take({
+        after: null,
+        limit: Math.min(1, roomIn(database, queue)),
+        wanted: (candidate) => !exceptTypes.includes(candidate.type),
+      });
+      if (row === undefined) return null;
+      database.claim(row, workerId);
+      return claimed(database, row);
+    },
+
+    async findOwned({ workerId, known }) {
+      const tokens = new Set(known.map(({ token }) => token));
+      return [...database.processing].flatMap(({ id, token, workerId: owner }) =>
+        owner === workerId && token !== null && !tokens.has(token) ? [{ jobId: id, token }] : [],
+      );
+    },
+
+    async loadDefinitions(hashes) {
+      return new Map(
+        hashes.flatMap((hash) => {
+          const definition = database.definitions.get(hash);
+          return definition === undefined ? [] : [[hash, definition] as const];
+        }),
+      );
+    },
+
+    async loadBundle(hash) {
+      return database.bundles.get(hash) ?? null;
+    },
+
+    async finishJob(workerId, finish) {
+      const row = database.owned(workerId, finish);
+      if (row === null) return readBack(database, workerId, finish);
+      const cancelled = row.cancelRequested && finish.next !== "Succeeded";
+      land(database, row, cancelled ? { ...finish, next: "Cancelled", reason: "cancelled" } : finish);
+      return cancelled && finish.next !== "Cancelled" ? "cancelled" : "landed";
+    },
+
+    async returnClaims(workerId, claims) {
+      for (const claim of claims) {
+        const row = database.owned(workerId, claim);
+        if (row === null) continue;
+        if (row.cancelRequested) database.end(row, "Cancelled", "cancelled");
+        else database.postpone(row, { reason: "returned", delayMs: 0, hold: null });
+      }
+    },
+
+    async markStarted(workerId, starts) {
+      for (const start of starts) {
+        const row = database.owned(workerId, start);
+        if (row !== null) row.startedAtMs ??= database.nowMs() - start.runningMs;
+      }
+    },
+
+    async reportProgress(workerId, reports) {
+      for (const report of reports) {
+        const row = database.owned(workerId, report);
+        if (row === null) continue;
+        row.progress = report.percent;
+        row.progressMessage = report.message;
+      }
+    },
+
+    async claimDelivery(workerId, { jobId, token }) {
+      const row = database.jobs.get(jobId);
+      if (row === undefined || row.state !== "Enqueued" || row.token !== token) return null;
+      database.claim(row, workerId);
+      return claimed(database, row);
+    },
+
+    async deferDelivery({ jobId, token }, delayMs) {
+      const row = database.jobs.get(jobId);
+      if (row === undefined || row.state !== "Enqueued" || row.token !== token) return false;
+      database.postpone(row, { reason: "deferred", delayMs, hold: null });
+      return true;
+    },
+  };
+}
+
+function land(database: MemoryDatabase, row: JobRow, finish: Finish): void {
+  if (finish.charge === "failure") row.failures += 1;
+  else if (finish.charge === "lost") row.lost += 1;
+  else if (finish.charge === "return") row.returns += 1;
+  if (finish.ranMs !== null) {
+    const { execution, workerId } = row;
+    row.attempts.push({
+      execution,
+      token: finish.token,
+      workerId: workerId as WorkerId,
+      outcome: finish.outcome,
+      error: finish.error,
+    });
+  }
+  if (finish.error !== null) row.error = finish.error;
+  const reason = finish.reason as TransitionReason;
+  if (finish.next === "Scheduled") {
+    row.recovered = finish.charge === "lost";
+    database.postpone(row, { reason, delayMs: finish.delayMs, hold: finish.hold });
+    return;
+  }
+  if (finish.next === "Succeeded") {
+    row.result = finish.result;
+    row.resultError = finish.resultError;
+    row.progress = 100;
+  }
+  database.end(row, finish.next, reason);
+}
+
+/** A finish whose first answer was lost has landed; any other that finds no row is fenced. */
+function readBack(database: MemoryDatabase, workerId: WorkerId, finish: Finish): FinishOutcome {
+  const attempt = database.jobs.get(finish.jobId)?.attempts.find(({ token }) => token === finish.token);
+  return attempt?.workerId === workerId && attempt.outcome === finish.outcome ? "landed" : "fenced";
+}
+
+function roomIn(database: MemoryDatabase, queue: string): number {
+  const declared = database.queues.get(queue);
+  if (declared === undefined) return Number.POSITIVE_INFINITY;
+  if (declared.suspended) return 0;
+  if (declared.concurrency === null) return Number.POSITIVE_INFINITY;
+  let running = 0;
+  for (const row of database.processing) if (row.queue === queue) running += 1;
+  return Math.max(0, declared.concurrency - running);
+}
+
+function claimed(database: MemoryDatabase, row: JobRow): ClaimedJob {
+  const type = database.types.get(row.type);
+  return {
+    id: row.id,
+    token: row.token as DispatchToken,
+    type: row.type,
+    queue: row.queue,
+    payload: row.payload,
+    definitionHash: type?.hash ?? null,
+    revision: type?.revision ?? null,
+    failures: row.failures,
+    execution: row.execution,
+    lost: row.lost,
+    lostUnstarted: row.lostUnstarted,
+    returns: row.returns,
+    maxAttempts: row.maxAttempts,
+    timeoutMs: row.timeoutMs,
+    schedule: row.schedule,
+    recovered: row.recovered,
+  };
+}
+
+function readCursor(cursor: string): { readonly sortAtMs: number; readonly id: string } {
+  const slash = cursor.indexOf("/");
+  return { sortAtMs: Number(cursor.slice(0, slash)), id: cursor.slice(slash + 1) };
+}

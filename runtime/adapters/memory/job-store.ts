@@ -1,0 +1,89 @@
+import type { JobDefinition } from "../../config/objects.ts";
+import type { JobId } from "../../core/ids.ts";
+import type { JobStore } from "../../protocol/ports/jobs.ts";
+import type { Doorbell } from "../../protocol/ports/transport.ts";
+import { isFinal } from "../../protocol/states.ts";
+import type { MemoryDatabase } from "./database.ts";
+
+export function createJobStore(database: MemoryDatabase, doorbell: Pick<Doorbell, "ring">): JobStore {
+  return {
+    async insertJobs(jobs) {
+      const unknownTypes = [...new Set(jobs.map((job) => job.type).filter((type) => !database.types.has(type)))];
+      if (unknownTypes.length > 0) return { unknownTypes };
+      const created = jobs.map((job) => {
+        const type = database.types.get(job.type) as { readonly definition: JobDefinition };
+        const nowMs = database.nowMs();
+        const runAtMs = job.due === null ? nowMs : "at" in job.due ? job.due.at.getTime() : nowMs + job.due.afterMs;
+        return database.create({ ...job, queue: job.queue ?? type.definition.queue, schedule: null, runAtMs });
+      });
+      const enqueued = created.filter((row) => row.state === "Enqueued");
+      for (const queue of new Set(enqueued.map((row) => row.queue))) doorbell.ring({ kind: "queue", queue });
+      return {
+        created: created.map(({ id, queue, state }) => ({
+          id,
+          queue,
+          state: state === "Enqueued" ? state : "Scheduled",
+        })),
+      };
+    },
+
+    async loadJobTypes(types) {
+      return new Map(
+        types.flatMap((type) => {
+          const declared = database.types.get(type);
+          return declared === undefined ? [] : [[type, declared.definition] as const];
+        }),
+      );
+    },
+
+    async cancelJob(id) {
+      const row = database.jobs.get(id);
+      if (row === undefined) return { kind: "not-found" };
+      if (isFinal(row.state)) return { kind: "finished", state: row.state };
+      if (row.state === "Processing") {
+        row.cancelRequested = true;
+        doorbell.ring({ kind: "cancel", jobId: id });
+        return { kind: "requested" };
+      }
+      database.end(row, "Cancelled", "cancelled");
+      return { kind: "cancelled" };
+    },
+
+    async requeueJob(id) {
+      const row = database.jobs.get(id);
+      if (row === undefined) return { kind: "not-found" };
+      if (!isFinal(row.state)) return { kind: "refused", state: row.state };
+      Object.assign(row, FRESH);
+      row.generation += 1;
+      row.runAtMs = database.nowMs();
+      row.sortAtMs = row.runAtMs - row.priority * 60_000;
+      database.enqueue(row, "requeued");
+      doorbell.ring({ kind: "queue", queue: row.queue });
+      return { kind: "requeued" };
+    },
+
+    async deleteJob(id: JobId) {
+      const row = database.jobs.get(id);
+      if (row === undefined) return { kind: "not-found" };
+      if (!isFinal(row.state)) return { kind: "refused", state: row.state };
+      database.jobs.delete(id);
+      return { kind: "deleted" };
+    },
+  };
+}
+
+/** Budgets and traces of the former generation. */
+const FRESH = {
+  failures: 0,
+  lost: 0,
+  lostUnstarted: 0,
+  returns: 0,
+  recovered: false,
+  cancelRequested: false,
+  progress: 0,
+  progressMessage: null,
+  result: null,
+  resultError: null,
+  error: null,
+  finishedAtMs: null,
+} as const;

@@ -1,0 +1,32 @@
+import type { DeliveryStore, ExecutionStore, JobStore } from "../../protocol/ports/jobs.ts";
+import type { LeaseStore } from "../../protocol/ports/leases.ts";
+import type { ScheduleStore } from "../../protocol/ports/schedules.ts";
+import type { Doorbell } from "../../protocol/ports/transport.ts";
+import type { CleanupStore, WorkerStore } from "../../protocol/ports/workers.ts";
+import type { MemoryDatabase } from "./database.ts";
+import { createExecutionStore } from "./execution-store.ts";
+import { createJobStore } from "./job-store.ts";
+import { createLeaseStore } from "./lease-store.ts";
+import { createScheduleStore } from "./schedule-store.ts";
+import { createWorkerStore } from "./worker-store.ts";
+
+export type MemoryStore = JobStore &
+  ExecutionStore &
+  DeliveryStore &
+  LeaseStore &
+  ScheduleStore &
+  WorkerStore &
+  CleanupStore;
+
+/** Every store over one set of tables; each call is atomic since nothing in it waits. */
+export function createMemoryStore(database: MemoryDatabase, doorbell: Pick<Doorbell, "ring"> = SILENT): MemoryStore {
+  return {
+    ...createJobStore(database, doorbell),
+    ...createExecutionStore(database),
+    ...createLeaseStore(database, doorbell),
+    ...createScheduleStore(database, doorbell),
+    ...createWorkerStore(database),
+  };
+}
+
+const SILENT: Pick<Doorbell, "ring"> = { ring: () => {} };

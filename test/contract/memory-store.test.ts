@@ -1,0 +1,43 @@
+import { MemoryDatabase } from "../../runtime/adapters/memory/database.ts";
+import { createMemoryStore } from "../../runtime/adapters/memory/store.ts";
+import { declareJob, viewJob } from "../services/memory-view.ts";
+import { type StoreUnderTest, storeContract } from "./store-contract.ts";
+
+storeContract("memory", async (): Promise<StoreUnderTest> => {
+  let nowMs = Date.UTC(2026, 0, 5, 12, 0, 0);
+  const database = new MemoryDatabase(() => nowMs);
+  return {
+    store: createMemoryStore(database),
+    declareJob: async (definition) => declareJob(database, definition),
+    declareQueue: async ({ name, ...queue }) => void database.queues.set(name, queue),
+    declareSchedule: async ({ name, spec, timingHash, nextFireAt }) =>
+      void database.schedules.set(name, {
+        name,
+        spec,
+        timingHash,
+        nextFireAtMs: nextFireAt?.getTime() ?? null,
+        lastJobId: null,
+        awaitsFinish: false,
+        firedColdStart: 0,
+      }),
+    readJob: async (id) => viewJob(database, id),
+    countDeadLetters: async (id) =>
+      database.jobs.get(id)?.state === "Failed"
+        ? database.deadLetters.filter((letter) => letter.jobId === id).length
+        : 0,
+    readFires: async (schedule) =>
+      database.fires
+        .filter((fire) => fire.schedule === schedule)
+        .sort((left, right) => left.atMs - right.atMs)
+        .map(({ atMs, outcome, jobId, blockedBy }) => ({ at: new Date(atMs), outcome, jobId, blockedBy })),
+    readNextFire: async (schedule) => {
+      const atMs = database.schedules.get(schedule)?.nextFireAtMs ?? null;
+      return atMs === null ? null : new Date(atMs);
+    },
+    now: async () => new Date(nowMs),
+    elapse: async (ms) => {
+      nowMs += ms;
+    },
+    close: async () => {},
+  };
+});
