@@ -41,6 +41,8 @@ const POLL_MS = 20;
 const WATCH_MS = 500;
 /** Crash recovery of a large log takes minutes; while the server works on it there is nothing to gain by giving up. */
 const READY_LIMIT_MS = 600_000;
+const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]);
+const ANSWER_LIMIT_MS = 2_000;
 const SLOW_START_MS = 10_000;
 const LOG_LIMIT_BYTES = 10 * 1024 * 1024;
 const LOCKED = /lock file "postmaster\.pid" already exists|pre-existing shared memory block|Is another postmaster/;
@@ -114,15 +116,21 @@ async function waitUntilReady(
   return false;
 }
 
+/**
+ * Whether the server answers the first message of a session: a question for encryption (protocol-message-formats,
+ * SSLRequest), whose one-byte answer a stopped or dying process does not give, though its socket still takes connections.
+ */
 function answers(socketDir: string): Promise<boolean> {
   return new Promise((done) => {
-    const socket = connect(join(socketDir, ".s.PGSQL.5432"));
+    const socket = connect(join(socketDir, ".s.PGSQL.5432"), () => socket.write(SSL_REQUEST));
     const settle = (answered: boolean) => {
       socket.destroy();
       done(answered);
     };
-    socket.once("connect", () => settle(true));
+    socket.setTimeout(ANSWER_LIMIT_MS, () => settle(false));
+    socket.once("data", () => settle(true));
     socket.once("error", () => settle(false));
+    socket.once("close", () => settle(false));
   });
 }
 
