@@ -85,7 +85,7 @@ function parseFields(source: string, texts: readonly string[]): CronParseResult 
 function findSpacedList(source: string): CronProblem | null {
   if (!SPACE_AROUND_COMMA.test(source)) return null;
   const joined = source.replace(/[ \t]*,[ \t]*/g, ",").split(/[ \t]+/);
-  const names = joined.length === 5 ? FIELD_NAMES.slice(1) : FIELD_NAMES;
+  const names = joined.length <= 5 ? FIELD_NAMES.slice(1) : FIELD_NAMES;
   const before = source.slice(0, source.search(SPACE_AROUND_COMMA));
   const index = before.replace(/[ \t]*,[ \t]*/g, ",").split(/[ \t]+/).length - 1;
   return {

@@ -1,6 +1,6 @@
 import { assert, unreachable } from "../core/assert.ts";
 import { TurnoError } from "../core/errors.ts";
-import { nextCronFire, previousCronFire } from "./cron-fires.ts";
+import { describeClockChange, nextCronFire, previousCronFire } from "./cron-fires.ts";
 import type { Timing } from "./timing.ts";
 
 /** RFC 3339 with a zone; the seconds may have a fraction. */
@@ -64,6 +64,11 @@ export function firesBetween(timing: Timing, from: Date, to: Date, limit: number
     last = fire;
   }
   return fires;
+}
+
+/** What a clock change did to a fire of the timing, as a sentence for people; null: nothing. */
+export function noteClockChange(timing: Timing, fire: Date): string | null {
+  return timing.kind === "cron" ? describeClockChange(timing, readInstant(fire)) : null;
 }
 
 /** Reads an RFC 3339 instant with a zone, such as `2026-03-29T03:00:00Z`. Throws TURNO_TIME_INVALID. */

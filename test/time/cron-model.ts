@@ -131,18 +131,21 @@ const months: fc.Arbitrary<NumberModel> = fc.oneof(
   },
 );
 
-/** A schedule of 5 fields, or of 6 with `seconds`. */
-export function cronModel(options: { readonly seconds: boolean }): fc.Arbitrary<CronModel> {
-  const seconds = options.seconds ? numbers(0, 59, true) : fc.constant({ text: "", values: [0], open: false });
+/** A schedule of 5 fields, of 6 with `seconds`, or of the days alone with `midnight`. */
+export function cronModel(clock: "minutes" | "seconds" | "midnight"): fc.Arbitrary<CronModel> {
+  const none: fc.Arbitrary<NumberModel> = fc.constant({ text: "", values: [0], open: false });
+  const zero: fc.Arbitrary<NumberModel> = fc.constant({ text: "0", values: [0], open: false });
+  const isMidnight = clock === "midnight";
+  // Days match more often when one in two is not restricted; the hours in which clocks change come up often.
+  const free = isMidnight ? 1 : 3;
   return fc
     .tuple(
-      seconds,
-      numbers(0, 59, true),
-      // The hours in which clocks change come up often.
-      fc.oneof(numbers(0, 23, true), numbers(0, 4, false)),
-      fc.oneof({ weight: 3, arbitrary: anyDay }, { weight: 1, arbitrary: dayOfMonth }),
+      clock === "seconds" ? numbers(0, 59, true) : none,
+      isMidnight ? zero : numbers(0, 59, true),
+      isMidnight ? zero : fc.oneof(numbers(0, 23, true), numbers(0, 4, false)),
+      fc.oneof({ weight: free, arbitrary: anyDay }, { weight: 1, arbitrary: dayOfMonth }),
       months,
-      fc.oneof({ weight: 3, arbitrary: anyDay }, { weight: 1, arbitrary: dayOfWeek }),
+      fc.oneof({ weight: free, arbitrary: anyDay }, { weight: 1, arbitrary: dayOfWeek }),
     )
     .map(([second, minute, hour, day, month, weekday]) => ({
       expression: [second, minute, hour, day, month, weekday]
