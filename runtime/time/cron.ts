@@ -34,6 +34,9 @@ export function parseCron(expression: string): CronParseResult {
   const spaced = findSpacedList(source);
   if (spaced !== null) return spaced;
   const texts = source.split(/[ \t]+/);
+  if (Object.hasOwn(MACROS, `@${source.toLowerCase()}`)) {
+    return refuse(`expected 5 or 6 fields, found "${source}"`, `write @${source.toLowerCase()}`);
+  }
   if (texts.length < 5 || texts.length > 6) return refuseFieldCount(texts.length);
   return parseFields(source, texts.length === 5 ? ["0", ...texts] : texts);
 }

@@ -73,6 +73,7 @@ const REFUSED: readonly (readonly [string, string, string, string?])[] = [
   ["@reboot", "expression", "not an instant", "runOnStart: true"],
   ["@fortnightly", "expression", "expected one of @hourly"],
   ["@constructor", "expression", "expected one of @hourly"],
+  ["hourly", "expression", 'found "hourly"', "@hourly"],
   ["@daily 5", "expression", "expected one of @hourly"],
   ["2026-02-30T00:00:00", "expression", "found 1"],
 ];
