@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { JobDefinition, ScheduleSpec } from "../../runtime/config/objects.ts";
 import type { Database } from "../../runtime/adapters/postgres/pool.ts";
+import type { JobDefinition, ScheduleSpec } from "../../runtime/config/objects.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -36,13 +36,20 @@ export async function declareJobType(database: Database, definition: JobDefiniti
   await database.query(
     "insert into turno.revisions (source, number, content_hash, applied_by, changes) values ('test', 1, 'x', 'test', '[]') on conflict do nothing",
   );
+  await database.query(
+    "update turno.objects set removed_in = 2 where kind = 'Job' and name = $1 and removed_in is null",
+    [definition.type],
+  );
   const [object] = await database.query<{ id: string }>(
     "insert into turno.objects (source, kind, name, spec, spec_hash, file, line, introduced_in) values ('test', 'Job', $1, '{}', 'x', 'turno.d/test.yaml', 3, 1) returning id",
     [definition.type],
   );
-  await database.query("insert into turno.job_definitions (hash, definition) values ($1, $2) on conflict do nothing", [hash, text]);
+  await database.query("insert into turno.job_definitions (hash, definition) values ($1, $2) on conflict do nothing", [
+    hash,
+    text,
+  ]);
   await database.query(
-    "insert into turno.job_types (name, object_id, definition_hash, revision, queue) values ($1, $2, $3, 1, $4)",
+    "insert into turno.job_types (name, object_id, definition_hash, revision, queue) values ($1, $2, $3, 1, $4) on conflict (name) do update set object_id = excluded.object_id, definition_hash = excluded.definition_hash, queue = excluded.queue",
     [definition.type, object?.id, hash, definition.queue],
   );
 }
@@ -51,6 +58,7 @@ export interface DeclaredSchedule {
   readonly name: string;
   readonly spec: ScheduleSpec;
   readonly nextFireAt: Date | null;
+  readonly timingHash?: string;
 }
 
 /** Puts a schedule in force without files; its job type must be declared. */
@@ -61,7 +69,7 @@ export async function declareSchedule(database: Database, schedule: DeclaredSche
   );
   await database.query(
     `insert into turno.recurring_jobs (name, object_id, revision, job_type, spec, timing_hash, suspended, next_fire_at, awaits_finish)
-     values ($1, $2, 1, $3, $4, 'timing', $5, $6, $7)`,
+     values ($1, $2, 1, $3, $4, $8, $5, $6, $7)`,
     [
       schedule.name,
       object?.id,
@@ -70,6 +78,7 @@ export async function declareSchedule(database: Database, schedule: DeclaredSche
       schedule.spec.suspend,
       schedule.nextFireAt,
       schedule.nextFireAt === null && schedule.spec.timing.kind === "every" && schedule.spec.timing.from === "finish",
+      schedule.timingHash ?? "timing",
     ],
   );
 }

@@ -1,4 +1,4 @@
-import { KEPT_COLUMNS } from "./job-statements.ts";
+import { CANCELLED_EXPIRY, KEPT_COLUMNS } from "./job-statements.ts";
 
 /**
  * The hot path. None of these is ever a named prepared statement: a generic plan of the claim's limit halves the
@@ -54,6 +54,38 @@ export const CLAIM_RECOVERED_JOB = claim({
     and not exists (select from turno.queues q where q.name = $1 and q.suspended)`,
   startedAt: "now()",
 });
+
+/**
+ * Enqueued → Processing for the one job that a broker's message names, where its token still stands. $1 worker · $2 job · $3 token.
+ * Empty: the message is stale or a duplicate.
+ */
+export const CLAIM_DELIVERY = `
+with claimed as (
+  update turno.jobs_live j
+  set state = 'Processing', worker_id = $1::uuid, execution = j.execution + 1, claimed_at = now(), started_at = case when j.recovered then now() end,
+    lease_counter = 0, progress = 0, progress_message = null
+  from turno.jobs_live named
+  left join turno.job_types t on t.name = named.type
+  where named.id = $2::uuid and j.id = named.id and j.state = 'Enqueued' and j.dispatch_id = $3::bigint
+  returning ${CLAIMED_COLUMNS}
+),
+counted as (
+  insert into turno.counter_deltas (queue, enqueued, processing) select queue, -1, 1 from claimed
+)
+select * from claimed`;
+
+/** Enqueued → Scheduled by the claim's own predicate. $1 job · $2 token · $3 delay ms. Empty: nobody's to put off. */
+export const DEFER_DELIVERY = `
+with deferred as (
+  update turno.jobs_live
+  set state = 'Scheduled', dispatch_id = null, run_at = now() + $3::bigint * interval '1 millisecond'
+  where id = $1::uuid and state = 'Enqueued' and dispatch_id = $2::bigint
+  returning id, queue
+),
+counted as (
+  insert into turno.counter_deltas (queue, enqueued, scheduled) select queue, -1, 1 from deferred
+)
+select id from deferred`;
 
 /** Serializes the claims of a queue with a limit. $1 queue. Empty: no such queue is declared. */
 export const LOCK_QUEUE = `
@@ -262,20 +294,46 @@ old_changes as (
 insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
 select job_id, true, expires, at, from_state, to_state, reason from old_changes`;
 
-/** Processing → Scheduled for claims that never started: due at once, in their old place, nothing recorded. $1 worker · $2 uuid[] · $3 bigint[]. */
+/**
+ * Processing → Scheduled for claims that never started: due at once, in their old place, nothing recorded. Those with a
+ * cancel request go to Cancelled. $1 worker · $2 uuid[] jobs · $3 bigint[] tokens.
+ */
 export const RETURN_CLAIMS = `
-with returned as (
+with owned as (
+  select j.id, j.cancel_requested_at is not null as cancelled
+  from turno.jobs_live j
+  join unnest($2::uuid[], $3::bigint[]) as i (job, token) on j.id = i.job and j.dispatch_id = i.token
+  where j.worker_id = $1::uuid and j.state = 'Processing'
+  for update of j
+),
+returned as (
   update turno.jobs_live j
   set state = 'Scheduled', dispatch_id = null, worker_id = null, claimed_at = null, started_at = null, lease_counter = 0
-  from unnest($2::uuid[], $3::bigint[]) as i (job, token)
-  where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid and j.state = 'Processing'
+  from owned o
+  where j.id = o.id and not o.cancelled
   returning j.queue
 ),
+ended as (
+  delete from turno.jobs_live j
+  using owned o
+  where j.id = o.id and o.cancelled
+  returning j.*, ${CANCELLED_EXPIRY} as expires
+),
+finished as (
+  insert into turno.jobs_final (final, expires_on, state, finished_at, ${KEPT_COLUMNS})
+  select true, expires, 'Cancelled', now(), ${KEPT_COLUMNS} from ended
+),
+changes as (
+  insert into turno.job_state_changes_final (job_id, final, expires_on, from_state, to_state, reason)
+  select id, true, expires, 'Processing', 'Cancelled', 'cancelled' from ended
+),
 counted as (
-  insert into turno.counter_deltas (queue, processing, scheduled)
-  select queue, -count(*), count(*) from returned group by queue
+  insert into turno.counter_deltas (queue, processing, scheduled, cancelled)
+  select queue, -count(*), count(*) filter (where not cancelled), count(*) filter (where cancelled)
+  from (select queue, false as cancelled from returned union all select queue, true from ended) as moved
+  group by queue
 )
-select queue from returned`;
+select id from ended`;
 
 /** Writes the start of executions that run on. $1 worker · $2 uuid[] · $3 bigint[] · $4 bigint[] running ms. */
 export const MARK_STARTED = `

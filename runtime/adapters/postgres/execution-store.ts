@@ -3,13 +3,22 @@ import { describeError } from "../../core/errors.ts";
 import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
 import type { Json } from "../../core/json.ts";
 import type { Logger } from "../../core/logger.ts";
-import type { ClaimedJob, ExecutionStore, Finish, FinishOutcome, Ownership } from "../../protocol/ports/jobs.ts";
+import type {
+  ClaimedJob,
+  DeliveryStore,
+  ExecutionStore,
+  Finish,
+  FinishOutcome,
+  Ownership,
+} from "../../protocol/ports/jobs.ts";
 import { createBatcher, isDataRefused } from "./batcher.ts";
 import {
+  CLAIM_DELIVERY,
   CLAIM_JOBS,
   CLAIM_LIMITED_JOBS,
   CLAIM_RECOVERED_JOB,
   COUNT_PROCESSING,
+  DEFER_DELIVERY,
   FIND_LANDED,
   FIND_OWNED,
   FINISH_OTHERWISE,
@@ -68,7 +77,11 @@ export interface ExecutionStoreOptions {
 }
 
 /** Claims, finishes and what lies between, on PostgreSQL; concurrent finishes share a statement. */
-export function createExecutionStore({ database, logger, monotonicMs }: ExecutionStoreOptions): ExecutionStore {
+export function createExecutionStore({
+  database,
+  logger,
+  monotonicMs,
+}: ExecutionStoreOptions): ExecutionStore & DeliveryStore {
   const limitedUntil = new Map<string, number>();
 
   const finishSucceeded = createBatcher<FinishRequest, FinishOutcome>({
@@ -205,6 +218,16 @@ export function createExecutionStore({ database, logger, monotonicMs }: Executio
       ]);
       const [row] = rows;
       return row === undefined ? null : toClaimedJob(row);
+    },
+
+    async claimDelivery(workerId, message) {
+      const [row] = await database.query<ClaimedRow>(CLAIM_DELIVERY, [workerId, message.jobId, String(message.token)]);
+      return row === undefined ? null : toClaimedJob(row);
+    },
+
+    async deferDelivery(message, delayMs) {
+      const rows = await database.query(DEFER_DELIVERY, [message.jobId, String(message.token), Math.round(delayMs)]);
+      return rows.length > 0;
     },
 
     async findOwned({ workerId, known }) {

@@ -9,6 +9,12 @@ export const KEPT_COLUMNS = `
   worker_id, lease_counter, recovered, cancel_requested_at, concurrency_key, schedule, fire_at, fire_late_ms, object_id,
   has_history`;
 
+/** The day after which a cancelled job `j` is dropped: its type's retention, 7 days for a type that is gone. */
+export const CANCELLED_EXPIRY = `(now() + coalesce((
+    select (d.definition #>> '{retention,cancelledMs}')::bigint
+    from turno.job_types y join turno.job_definitions d on d.hash = y.definition_hash
+    where y.name = j.type), 604800000) * interval '1 millisecond')::date + 1`;
+
 /**
  * (new) → Scheduled or Enqueued, all or none.
  * $1 uuid[] ids · $2 text[] types · $3 text[] queues (null: the type's) · $4 text[] payloads (JSON) · $5 boolean[] payload is external
@@ -81,10 +87,7 @@ gone as (
   delete from turno.jobs_live j
   using target t
   where j.id = t.id and t.state in ('Scheduled', 'Enqueued')
-  returning j.*, (now() + coalesce((
-    select (d.definition #>> '{retention,cancelledMs}')::bigint
-    from turno.job_types y join turno.job_definitions d on d.hash = y.definition_hash
-    where y.name = j.type), 604800000) * interval '1 millisecond')::date + 1 as expires
+  returning j.*, ${CANCELLED_EXPIRY} as expires
 ),
 finished as (
   insert into turno.jobs_final (final, expires_on, state, finished_at, ${KEPT_COLUMNS})

@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Logger } from "../core/logger.ts";
+
+export interface RoleProcess {
+  /** `server`, `worker`; shown in logs and messages. */
+  readonly role: string;
+  readonly args: readonly string[];
+}
+
+export interface RoleProcessOptions {
+  /** The JavaScript file that runs a command. */
+  readonly entry: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly logger: Logger;
+  /** How long a child may take to stop before it is killed. */
+  readonly stopTimeoutMs: number;
+  /** A child printed to its standard output or error: passed on unchanged. */
+  readonly onOutput: (text: string) => void;
+}
+
+/** What a role tells its supervisor once, when it works. */
+export interface ReadyMessage {
+  readonly kind: "ready";
+  readonly url: string | null;
+}
+
+export interface RoleProcesses {
+  /** Starts a child and resolves when it says that it is ready; rejects when it ends before. */
+  start(role: RoleProcess): Promise<ReadyMessage>;
+  /** SIGTERM to all, in the reverse order of their start; SIGKILL to what is left after the time limit. */
+  stop(): Promise<void>;
+}
+
+const RESTART_FIRST_MS = 200;
+const RESTART_MAX_MS = 10_000;
+const LIVED_LONG_MS = 60_000;
+
+interface Supervised {
+  readonly role: RoleProcess;
+  child: ChildProcess;
+  exited: Promise<void>;
+}
+
+/**
+ * Runs roles as child processes of this one. A child that dies is started again with growing waits; children notice a
+ * dead parent by their IPC channel and drain by themselves, so a kill -9 here leaves nobody running for ever.
+ */
+export function superviseRoles(options: RoleProcessOptions): RoleProcesses {
+  const supervised: Supervised[] = [];
+  const waiting = new Set<NodeJS.Timeout>();
+  let stopping = false;
+
+  function launch(role: RoleProcess, onReady: (message: ReadyMessage) => void): Supervised {
+    const child = spawn(process.execPath, [options.entry, ...role.args], {
+      cwd: options.cwd,
+      env: options.env as NodeJS.ProcessEnv,
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
+      // Ctrl-C goes to the whole foreground group; only the supervisor is to hear it.
+      detached: true,
+    });
+    child.stdout?.setEncoding("utf8").on("data", options.onOutput);
+    child.stderr?.setEncoding("utf8").on("data", options.onOutput);
+    child.on("message", (message) => {
+      if ((message as { kind?: unknown } | null)?.kind === "ready") onReady(message as ReadyMessage);
+    });
+    child.on("error", (error) => options.logger.error("a role could not be run", { role: role.role, error: error.message }));
+    const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+    return { role, child, exited };
+  }
+
+  function keepAlive(entry: Supervised, waitMs: number): void {
+    const startedMs = performance.now();
+    entry.child.once("exit", (code, signal) => {
+      if (stopping) return;
+      const nextWaitMs = performance.now() - startedMs > LIVED_LONG_MS ? RESTART_FIRST_MS : waitMs;
+      options.logger.warn("a role ended and is started again", { role: entry.role.role, code, signal, inMs: nextWaitMs });
+      const timer = setTimeout(() => {
+        waiting.delete(timer);
+        Object.assign(entry, launch(entry.role, () => {}));
+        keepAlive(entry, Math.min(RESTART_MAX_MS, nextWaitMs * 2));
+      }, nextWaitMs);
+      waiting.add(timer);
+    });
+  }
+
+  return {
+    start(role) {
+      return new Promise((resolve, reject) => {
+        const entry = launch(role, (message) => {
+          entry.child.off("exit", onEarlyExit);
+          keepAlive(entry, RESTART_FIRST_MS);
+          resolve(message);
+        });
+        const onEarlyExit = (code: number | null, signal: string | null) => {
+          reject(new Error(`the ${role.role} ended before it was ready (${signal ?? `exit ${code}`}); its output is above`));
+        };
+        entry.child.once("exit", onEarlyExit);
+        supervised.push(entry);
+      });
+    },
+
+    async stop() {
+      stopping = true;
+      for (const timer of waiting) clearTimeout(timer);
+      const alive = supervised.filter(({ child }) => child.exitCode === null && child.signalCode === null).reverse();
+      for (const { child } of alive) child.kill("SIGTERM");
+      const killer = setTimeout(() => {
+        for (const { child } of alive) child.kill("SIGKILL");
+      }, options.stopTimeoutMs);
+      await Promise.all(alive.map(({ exited }) => exited));
+      clearTimeout(killer);
+    },
+  };
+}
