@@ -115,8 +115,8 @@ export interface ScheduleWrite {
   readonly suspended: boolean;
   /** `keep` leaves the next fire untouched, whatever the scheduler made of it meanwhile. */
   readonly next: { readonly kind: "keep" } | { readonly kind: "set"; readonly at: Date | null };
-  /** The cold start a new schedule counts as fired for. */
-  readonly firedColdStart: number;
+  /** The cold start that `runOnStart` counts as fired for; null: as it is. */
+  readonly firedColdStart: number | null;
 }
 
 /** Everything one revision changes, decided from the locked state; written in one transaction. */
@@ -128,7 +128,7 @@ export interface RevisionWrites {
   /** What changed, as the plan showed it. */
   readonly changes: Json;
   /** New objects, and new versions of those that changed or moved. */
-  readonly versions: readonly ((ProjectObject | DeclaredObject) & { readonly specHash: string })[];
+  readonly versions: readonly (ProjectObject | DeclaredObject)[];
   readonly removed: readonly ObjectAddress[];
   readonly bundles: readonly HandlerBundle[];
   readonly definitions: readonly { readonly hash: string; readonly definition: JobDefinition }[];
@@ -141,6 +141,7 @@ export interface RevisionWrites {
     /** A Queue document declares it; otherwise a job type merely uses it. */
     readonly declared: boolean;
   }[];
+  /** No longer declared: their limits fall away. */
   readonly removedQueues: readonly string[];
   readonly schedules: readonly ScheduleWrite[];
   readonly removedSchedules: readonly string[];
@@ -181,8 +182,6 @@ export interface RevisionStore {
   loadBundle(hash: string): Promise<string | null>;
   /** Jobs of these types that are not finished, each counted up to `limit`; types without any are absent. */
   countLiveJobs(types: readonly string[], limit: number): Promise<ReadonlyMap<string, number>>;
-  /** Forgets job types that were removed and whose last job has drained; returns their names. */
-  pruneRemovedTypes(): Promise<readonly string[]>;
   recordSync(status: Omit<SyncStatus, "checkedAt" | "lastOkAt">): Promise<void>;
   /** Newest first. */
   loadSyncStatus(): Promise<readonly SyncStatus[]>;

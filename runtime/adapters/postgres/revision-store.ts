@@ -1,0 +1,247 @@
+import { createHash } from "node:crypto";
+import type { ConfigObject, DeclaredObject, JobDefinition, ProjectObject } from "../../config/objects.ts";
+import { assert } from "../../core/assert.ts";
+import { canonicalJson, type Json } from "../../core/json.ts";
+import type {
+  AppliedSchedule,
+  AppliedState,
+  RevisionStore,
+  RevisionSummary,
+  RevisionWrites,
+  SyncProblem,
+  SyncStatus,
+} from "../../protocol/ports/revisions.ts";
+import type { Database } from "./pool.ts";
+import * as statements from "./revision-statements.ts";
+
+type Query = Database["query"];
+
+/** Problems of a look are kept for people, who read the first ones. */
+const KEPT_PROBLEMS = 100;
+
+/** Revisions on PostgreSQL. */
+export function createRevisionStore(database: Database): RevisionStore {
+  return {
+    loadApplied: () =>
+      database.transaction(async (query) => {
+        await query(statements.READ_ONE_MOMENT);
+        return readApplied(query, statements.READ_SCHEDULES);
+      }),
+
+    applyRevision: (decide) => database.transaction((query) => applyOnce(query, decide)),
+
+    async revisionInForce() {
+      const [row] = await database.query<RevisionRow>(statements.READ_REVISION_IN_FORCE);
+      return row === undefined ? null : toRevision(row);
+    },
+
+    async findRevision({ source, contentHash }) {
+      const [row] = await database.query<RevisionRow>(statements.FIND_REVISION, [source, contentHash]);
+      return row === undefined ? null : toRevision(row);
+    },
+
+    async loadBundle(hash) {
+      const [row] = await database.query<{ code: string }>(statements.LOAD_BUNDLE, [hash]);
+      return row?.code ?? null;
+    },
+
+    async countLiveJobs(types, limit) {
+      if (types.length === 0) return new Map();
+      const rows = await database.query<{ type: string; jobs: number }>(statements.COUNT_LIVE_JOBS, [types, limit]);
+      return new Map(rows.map(({ type, jobs }) => [type, jobs]));
+    },
+
+    async recordSync({ source, ok, revision, problems }) {
+      const kept = JSON.stringify(problems.slice(0, KEPT_PROBLEMS));
+      await database.query(statements.RECORD_SYNC, [source.name, source.origin, ok, revision, kept]);
+    },
+
+    async loadSyncStatus() {
+      const rows = await database.query<SyncRow>(statements.LOAD_SYNC_STATUS);
+      return rows.map(toSyncStatus);
+    },
+  };
+}
+
+async function applyOnce(
+  query: Query,
+  decide: (locked: AppliedState) => RevisionWrites | null,
+): Promise<RevisionSummary | null> {
+  await query(statements.LOCK_RECONCILERS);
+  const locked = await readApplied(query, statements.LOCK_SCHEDULES);
+  const writes = decide(locked);
+  return writes === null ? null : writeRevision(query, writes, locked.now);
+}
+
+async function readApplied(query: Query, readSchedules: string): Promise<AppliedState> {
+  const [facts] = await query<{ now: Date; cold_starts: string }>(statements.READ_FACTS);
+  assert(facts !== undefined, "turno.installation has no row");
+  const [revision] = await query<RevisionRow>(statements.READ_REVISION_IN_FORCE);
+  const objects = await query<ProjectObject | DeclaredObject>(statements.READ_OBJECTS);
+  const jobTypes = await query<JobTypeRow>(statements.READ_JOB_TYPES);
+  const schedules = await query<ScheduleRow>(readSchedules);
+  const inForce = revision === undefined ? null : toRevision(revision);
+  return {
+    now: facts.now,
+    coldStarts: Number(facts.cold_starts),
+    owner: inForce?.source ?? null,
+    inForce,
+    project: objects.find((object): object is ProjectObject => object.kind === "Project") ?? null,
+    objects: objects.filter((object): object is DeclaredObject => object.kind !== "Project"),
+    jobTypes: jobTypes.map(({ name, definition_hash, definition, removed }) => ({
+      name,
+      definitionHash: definition_hash,
+      definition,
+      removed,
+    })),
+    schedules: schedules.map(toSchedule),
+  };
+}
+
+/** The order matters: job types, queues and schedules point at the versions that are current by then. */
+async function writeRevision(query: Query, writes: RevisionWrites, now: Date): Promise<RevisionSummary> {
+  const { source, provenance } = writes;
+  await query(statements.UPSERT_SOURCE, [source.name, source.origin]);
+  const [row] = await query<{ number: string }>(statements.INSERT_REVISION, [
+    source.name,
+    writes.contentHash,
+    provenance.commit,
+    provenance.baseCommit,
+    provenance.author,
+    provenance.committedAt,
+    provenance.message,
+    now,
+    writes.appliedBy,
+    JSON.stringify(writes.changes),
+  ]);
+  assert(row !== undefined, "a new revision got no number");
+  const number = Number(row.number);
+  const ended = [...writes.versions, ...writes.removed];
+  await query(statements.END_VERSIONS, [number, ended.map(({ kind }) => kind), ended.map(({ name }) => name)]);
+  await query(statements.INSERT_VERSIONS, [source.name, number, JSON.stringify(writes.versions.map(toVersionRow))]);
+  await writeBundles(query, writes);
+  await query(statements.INSERT_DEFINITIONS, [JSON.stringify(writes.definitions)]);
+  const jobTypes = writes.jobTypes.map(({ name, definitionHash, queue }) => ({
+    name,
+    definition_hash: definitionHash,
+    queue,
+  }));
+  await query(statements.UPSERT_JOB_TYPES, [number, JSON.stringify(jobTypes)]);
+  await query(statements.MARK_JOB_TYPES_REMOVED, [writes.removedJobTypes]);
+  await query(statements.UPSERT_QUEUES, [JSON.stringify(writes.queues)]);
+  await query(statements.RELEASE_QUEUES, [writes.removedQueues]);
+  await query(statements.WRITE_SCHEDULES, [number, JSON.stringify(writes.schedules.map(toScheduleRow)), now]);
+  await query(statements.DELETE_SCHEDULES, [writes.removedSchedules]);
+  return {
+    ...provenance,
+    number,
+    source,
+    contentHash: writes.contentHash,
+    appliedAt: now,
+    appliedBy: writes.appliedBy,
+  };
+}
+
+/** A bundle's code may be large: only what is not there yet travels, each alone. */
+async function writeBundles(query: Query, { bundles }: RevisionWrites): Promise<void> {
+  const rows = await query<{ hash: string }>(statements.FIND_BUNDLES, [bundles.map(({ hash }) => hash)]);
+  const stored = new Set(rows.map(({ hash }) => hash));
+  for (const { hash, handler, code, externals } of bundles) {
+    if (!stored.has(hash)) await query(statements.INSERT_BUNDLE, [hash, handler, code, JSON.stringify(externals)]);
+  }
+}
+
+function toVersionRow({ kind, name, labels, description, spec, file, line }: ConfigObject) {
+  const text = canonicalJson(spec as unknown as Json);
+  const specHash = `sha256:${createHash("sha256").update(text).digest("hex")}`;
+  return { kind, name, labels, description, spec, spec_hash: specHash, file, line };
+}
+
+function toScheduleRow({
+  name,
+  jobType,
+  spec,
+  timingHash,
+  suspended,
+  next,
+  firedColdStart,
+}: RevisionWrites["schedules"][number]) {
+  return {
+    name,
+    job_type: jobType,
+    spec,
+    timing_hash: timingHash,
+    suspended,
+    keeps: next.kind === "keep",
+    next_fire_at: next.kind === "keep" ? null : next.at,
+    fired_cold_start: firedColdStart,
+  };
+}
+
+interface RevisionRow {
+  readonly number: string;
+  readonly source: string;
+  readonly origin: string;
+  readonly content_hash: string;
+  readonly commit_id: string | null;
+  readonly base_commit: string | null;
+  readonly author: string | null;
+  readonly committed_at: Date | null;
+  readonly message: string | null;
+  readonly applied_at: Date;
+  readonly applied_by: string;
+}
+
+function toRevision(row: RevisionRow): RevisionSummary {
+  return {
+    number: Number(row.number),
+    source: { name: row.source, origin: row.origin },
+    contentHash: row.content_hash,
+    commit: row.commit_id,
+    baseCommit: row.base_commit,
+    author: row.author,
+    committedAt: row.committed_at,
+    message: row.message,
+    appliedAt: row.applied_at,
+    appliedBy: row.applied_by,
+  };
+}
+
+interface JobTypeRow {
+  readonly name: string;
+  readonly definition_hash: string;
+  readonly definition: JobDefinition;
+  readonly removed: boolean;
+}
+
+interface ScheduleRow {
+  readonly name: string;
+  readonly timing_hash: string;
+  readonly suspended: boolean;
+  readonly next_fire_at: Date | null;
+}
+
+function toSchedule(row: ScheduleRow): AppliedSchedule {
+  return { name: row.name, timingHash: row.timing_hash, suspended: row.suspended, nextFireAt: row.next_fire_at };
+}
+
+interface SyncRow {
+  readonly source: string;
+  readonly origin: string;
+  readonly checked_at: Date;
+  readonly ok: boolean;
+  readonly last_ok_at: Date | null;
+  readonly revision: string | null;
+  readonly problems: readonly SyncProblem[];
+}
+
+function toSyncStatus(row: SyncRow): SyncStatus {
+  return {
+    source: { name: row.source, origin: row.origin },
+    checkedAt: row.checked_at,
+    ok: row.ok,
+    lastOkAt: row.last_ok_at,
+    revision: row.revision === null ? null : Number(row.revision),
+    problems: row.problems,
+  };
+}

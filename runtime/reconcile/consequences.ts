@@ -1,0 +1,103 @@
+import type { ScheduleObject } from "../config/objects.ts";
+import { canonicalJson, type Json } from "../core/json.ts";
+import type { AppliedState } from "../protocol/ports/revisions.ts";
+import type { Desired } from "./desired.ts";
+import { formatInstant } from "./format-instant.ts";
+import { decideNextFire } from "./next-fire-decision.ts";
+import { addressOf, type ObjectChange } from "./object-changes.ts";
+
+export interface ConsequencesRequest {
+  readonly desired: Desired;
+  readonly applied: AppliedState;
+  readonly changes: readonly ObjectChange[];
+  /** Unfinished jobs by type, where they were counted. */
+  readonly liveJobs: ReadonlyMap<string, number>;
+}
+
+/** What the changes mean for what runs, waits and fires, in sentences. */
+export function describeConsequences(request: ConsequencesRequest): {
+  readonly consequences: readonly string[];
+  readonly warnings: readonly string[];
+} {
+  const { desired, applied, changes } = request;
+  const consequences: string[] = [];
+  const warnings: string[] = [];
+  const actions = new Map(changes.map((change) => [change.object, change]));
+  for (const object of desired.objects) {
+    const change = actions.get(addressOf(object));
+    if (change === undefined || change.action === "none") continue;
+    if (object.kind === "Schedule") describeSchedule(object, applied, { consequences, warnings });
+    if (object.kind === "Job" && change.action === "update") consequences.push(describeNewCode(object.name, change));
+    if (object.kind === "Queue" && object.spec.suspend) {
+      consequences.push(`Queue/${object.name} is suspended: nothing is taken from it, what runs finishes.`);
+    }
+    if (object.kind === "Policy" && change.action === "update") {
+      const users = desired.objects.filter((user) => user.kind === "Job" && user.spec.policy === object.name);
+      if (users.length > 0)
+        consequences.push(`Policy/${object.name} applies to ${users.length} job types from their next start.`);
+    }
+  }
+  consequences.push(...describeRemovals(request));
+  if (applied.project !== null && !sameRuntime(desired, applied)) {
+    warnings.push("spec.runtime changed: it is read when processes start, so restart them.");
+  }
+  return { consequences, warnings };
+}
+
+interface Sentences {
+  readonly consequences: string[];
+  readonly warnings: string[];
+}
+
+function describeSchedule(
+  schedule: ScheduleObject,
+  applied: AppliedState,
+  { consequences, warnings }: Sentences,
+): void {
+  const { name, spec } = schedule;
+  const known = applied.schedules.find((candidate) => candidate.name === name);
+  const fire = decideNextFire(schedule, applied);
+  const show = (at: Date) => formatInstant(at, spec.timeZone);
+  if (spec.suspend) {
+    if (known === undefined || !known.suspended) consequences.push(`Schedule/${name} is suspended: it does not fire.`);
+    return;
+  }
+  if (fire.kind === "keep") return;
+  if (fire.at === null) warnings.push(`Schedule/${name} never fires: no instant of its timing lies ahead.`);
+  else if (fire.before === null) consequences.push(`Schedule/${name}: first fire ${show(fire.at)}.`);
+  else if (fire.before.getTime() !== fire.at.getTime()) {
+    consequences.push(`Schedule/${name}: next fire moves from ${show(fire.before)} to ${show(fire.at)}.`);
+  }
+}
+
+function describeNewCode(name: string, change: ObjectChange): string {
+  const what = change.fields.some(({ path }) => path === "/bundle") ? "new code" : "new definition";
+  return `Job/${name}: waiting jobs and retries take the ${what} at their next start; running ones finish as they began.`;
+}
+
+function describeRemovals({ applied, changes, liveJobs }: ConsequencesRequest): readonly string[] {
+  const deleted = new Set(changes.flatMap(({ action, object }) => (action === "delete" ? [object] : [])));
+  return applied.objects.flatMap((object) => {
+    if (!deleted.has(addressOf(object))) return [];
+    if (object.kind === "Job") {
+      const count = liveJobs.get(object.name) ?? 0;
+      if (count === 0) return [];
+      return [
+        `Job/${object.name}: ${count} waiting or running ${count === 1 ? "job" : "jobs"} of it still run to their end.`,
+      ];
+    }
+    if (object.kind === "Schedule") {
+      const next =
+        applied.schedules.find(({ name, suspended }) => name === object.name && !suspended)?.nextFireAt ?? null;
+      const lost = next === null ? "" : `; the next was due ${formatInstant(next, object.spec.timeZone)}`;
+      return [`Schedule/${object.name} fires no more${lost}.`];
+    }
+    if (object.kind === "Queue") return [`Queue/${object.name}: its limits fall away; jobs in it still run.`];
+    return [];
+  });
+}
+
+function sameRuntime(desired: Desired, applied: AppliedState): boolean {
+  const text = (runtime: unknown) => canonicalJson(runtime as Json);
+  return text(desired.project.spec.runtime) === text(applied.project?.spec.runtime ?? null);
+}

@@ -1,0 +1,65 @@
+import type { DeclaredObject, ProjectObject, ScheduleSpec, Timing } from "../config/objects.ts";
+import { unreachable } from "../core/assert.ts";
+import { formatDuration } from "../core/duration.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+
+/**
+ * An object as its author writes it, defaults included: `timeoutMs: 600000` is `timeout: 10m` again, and a timing is
+ * one of `cron`, `every` and `at`. Plans compare this form, so that their paths are those of the files.
+ */
+export function toDeclaredFields(object: ProjectObject | DeclaredObject): JsonObject {
+  const { labels, description } = object;
+  const metadata = { labels, ...(description === null ? {} : { description }) };
+  switch (object.kind) {
+    case "Schedule":
+      return { metadata, spec: describeSchedule(object.spec) };
+    case "Job": {
+      // What a handler gets and what it accepts is the author's own text: nothing in it is a unit of Turno's.
+      const { payloadSchema, settings, ...rest } = object.spec;
+      const payload = payloadSchema === null ? {} : { payload: payloadSchema };
+      return { metadata, spec: { ...describeUnits(rest), settings, ...payload } };
+    }
+    case "Project":
+    case "Queue":
+    case "Policy":
+      return { metadata, spec: describeUnits(object.spec) };
+    default:
+      return unreachable(object);
+  }
+}
+
+function describeSchedule(spec: ScheduleSpec): JsonObject {
+  const { timing, payload, ...rest } = spec;
+  return { ...describeUnits(rest), ...describeTiming(timing), payload };
+}
+
+function describeTiming(timing: Timing): JsonObject {
+  switch (timing.kind) {
+    case "cron":
+      return { cron: timing.expression };
+    case "every": {
+      const interval = formatDuration(timing.intervalMs);
+      return { every: timing.from === "epoch" ? interval : { interval, from: timing.from } };
+    }
+    case "at":
+      return { at: timing.at };
+    default:
+      return unreachable(timing);
+  }
+}
+
+/** Members that end in `Ms` as durations, at every depth; null members are left out. */
+function describeUnits(value: object): JsonObject {
+  const fields: Record<string, Json> = {};
+  for (const [key, member] of Object.entries(value)) {
+    if (member === null || member === undefined) continue;
+    if (key.endsWith("Ms") && typeof member === "number") fields[key.slice(0, -2)] = formatDuration(member);
+    else if (Array.isArray(member)) fields[key] = member.map((item) => (isRecord(item) ? describeUnits(item) : item));
+    else fields[key] = isRecord(member) ? describeUnits(member) : member;
+  }
+  return fields;
+}
+
+function isRecord(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

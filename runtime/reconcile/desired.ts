@@ -1,0 +1,88 @@
+import { createHash } from "node:crypto";
+import type {
+  DeclaredObject,
+  DesiredState,
+  JobDefinition,
+  JobObject,
+  PolicySpec,
+  ProjectObject,
+} from "../config/objects.ts";
+import { assert } from "../core/assert.ts";
+import { canonicalJson, type Json } from "../core/json.ts";
+import type { HandlerBundle } from "../protocol/ports/revisions.ts";
+import { hideSecrets } from "./field-changes.ts";
+
+/** What the files ask for, with the handlers' code: everything a revision is made of. */
+export interface Desired {
+  readonly project: ProjectObject;
+  /** Sorted by kind and name. */
+  readonly objects: readonly DeclaredObject[];
+  readonly bundles: readonly HandlerBundle[];
+  /** By job type. */
+  readonly definitions: ReadonlyMap<string, { readonly hash: string; readonly definition: JobDefinition }>;
+  /** Over objects, positions and bundles; equal input gives an equal hash. */
+  readonly contentHash: string;
+}
+
+/** Joins the files' objects with the bundles of their handlers. Handlers that ship with Turno have none. */
+export function composeDesired(
+  state: Pick<DesiredState, "project" | "objects">,
+  bundles: readonly HandlerBundle[],
+): Desired {
+  const bundleHashes = new Map(bundles.map(({ handler, hash }) => [handler, hash]));
+  const policies = new Map(
+    state.objects.flatMap((object) => (object.kind === "Policy" ? [[object.name, object.spec]] : [])),
+  );
+  const definitions = new Map<string, { hash: string; definition: JobDefinition }>();
+  for (const object of state.objects) {
+    if (object.kind !== "Job") continue;
+    const definition = defineJobType(object, policies, bundleHashes);
+    definitions.set(object.name, { hash: hashJson(definition), definition });
+  }
+  const project = withoutSecrets(state.project);
+  const content = { project, objects: state.objects, bundles: [...bundleHashes].sort() };
+  return { project, objects: state.objects, bundles, definitions, contentHash: hashJson(content) };
+}
+
+/** `sha256:` and the hash of a value's canonical text. */
+export function hashJson(value: object): string {
+  return `sha256:${createHash("sha256")
+    .update(canonicalJson(value as unknown as Json))
+    .digest("hex")}`;
+}
+
+function defineJobType(
+  job: JobObject,
+  policies: ReadonlyMap<string, PolicySpec>,
+  bundleHashes: ReadonlyMap<string, string>,
+): JobDefinition {
+  const policy = policies.get(job.spec.policy);
+  assert(policy !== undefined, `the policy ${job.spec.policy} of Job/${job.name} is not among the objects`);
+  const { handler, queue, isolation, settings, payloadSchema, retention } = job.spec;
+  return {
+    type: job.name,
+    handler,
+    bundleHash: bundleHashes.get(handler) ?? null,
+    queue,
+    timeoutMs: job.spec.timeoutMs ?? policy.timeoutMs,
+    isolation,
+    settings,
+    payloadSchema,
+    retention,
+    policy,
+  };
+}
+
+/** The project as it may be kept: settings that hold a secret instead of naming where it lies are not. */
+function withoutSecrets(project: ProjectObject): ProjectObject {
+  const { runtime } = project.spec;
+  const url = runtime.database.url === null ? null : (hideSecrets(["database", "url"], runtime.database.url) as string);
+  const keys = runtime.api.keys === null ? null : (hideSecrets(["api", "apiKey"], runtime.api.keys) as string);
+  return {
+    ...project,
+    spec: {
+      ...project.spec,
+      runtime: { ...runtime, database: { ...runtime.database, url }, api: { ...runtime.api, keys } },
+    },
+  };
+}
