@@ -4,10 +4,9 @@ import { chmod, chown, cp, lstat, mkdir, mkdtemp, readdir, rm, stat, writeFile }
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../runtime/adapters/embedded/embedded-postgres.ts";
 import { inspectProcess } from "../../runtime/adapters/embedded/process-table.ts";
 import type { Logger } from "../../runtime/core/logger.ts";
@@ -22,7 +21,7 @@ const running: EmbeddedPostgres[] = [];
 const programs: TypeScriptProcess[] = [];
 
 beforeAll(async () => {
-  ownerProgram = await bundleProgram(new URL("./owner-program.ts", import.meta.url));
+  ownerProgram = await bundleProgram(new URL("../support/embedded-owner.ts", import.meta.url));
   madeFolder = await mkdtemp(join(tmpdir(), "turno-embedded-made-"));
   await chmod(madeFolder, 0o711);
   await (await start({ dataDir: join(madeFolder, "postgres") })).stop();
@@ -111,10 +110,6 @@ async function query(address: { readonly connectionString: string }, text: strin
   } finally {
     await client.end();
   }
-}
-
-async function untilGone(pid: number): Promise<void> {
-  while ((await inspectProcess(pid)) !== null) await nextTurn();
 }
 
 test("a server starts in an empty folder, keeps its data over a stop and a start, and lets nobody else in", async () => {
@@ -301,7 +296,7 @@ if (isRoot) {
     await mkdir(join(home, "files"), { recursive: true });
     await cp(platform, packages, { recursive: true, filter: async (path) => !(await isLink(path)) });
     await chmod(home, 0o700);
-    const program = await bundleProgram(new URL("./owner-program.ts", import.meta.url), home);
+    const program = await bundleProgram(new URL("../support/embedded-owner.ts", import.meta.url), home);
     const {
       owner,
       pid,
@@ -312,7 +307,7 @@ if (isRoot) {
     expect(await query(address, "select 1 as n")).toEqual([{ n: 1 }]);
     process.kill(pid, "SIGINT");
     await kill(owner);
-    await untilGone(pid);
+    await vi.waitFor(async () => expect(await inspectProcess(pid)).toBeNull(), { timeout: 10_000 });
     await rm(dirname(placed), { recursive: true });
   });
 } else {
