@@ -166,7 +166,8 @@ function createWaitingRun(settle: (outcome: HandlerOutcome) => void) {
     },
     end(): void {
       ended = true;
-      if (started === null) settle({ kind: "cut-off" });
+      // None of its code ran, so nobody is to be charged.
+      if (started === null) settle({ kind: "neighbour-ended" });
       else started.end();
     },
   };

@@ -1,9 +1,8 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { dirname, join, relative, resolve, sep } from "node:path";
+import { dirname, join, parse, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describeError, TurnoError } from "../../core/errors.ts";
 import type { HandlerProblem } from "./bundle.ts";
@@ -32,7 +31,9 @@ export async function typeCheckHandlers(
   if (compiler === null) return null;
   if (entries.length === 0) return [];
   const realRoot = await realpath(root);
-  const folder = await mkdtemp(join(tmpdir(), "turno-types-"));
+  // Below the project, so that its @types are found from here.
+  await mkdir(join(realRoot, ".turno"), { recursive: true, mode: 0o700 });
+  const folder = await mkdtemp(join(realRoot, ".turno", "types-"));
   try {
     const config = join(folder, "tsconfig.json");
     await writeFile(config, JSON.stringify(compilerConfig(realRoot, entries)));
@@ -56,7 +57,13 @@ async function findCompiler(root: string): Promise<string | null> {
 function compilerConfig(root: string, entries: readonly string[]): object {
   const own = join(root, "tsconfig.json");
   const files = entries.map((entry) => resolve(root, entry));
-  const always = { noEmit: true, incremental: false, composite: false, rootDir: null, tsBuildInfoFile: null };
+  const always = {
+    noEmit: true,
+    incremental: false,
+    composite: false,
+    rootDir: parse(root).root,
+    tsBuildInfoFile: null,
+  };
   if (existsSync(own)) return { extends: own, compilerOptions: always, files, include: [] };
   // "turno" itself, for projects that run it without having it installed beside them.
   const turno = fileURLToPath(new URL("../../handler", import.meta.url));
