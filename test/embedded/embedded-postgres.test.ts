@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vi
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../runtime/adapters/embedded/embedded-postgres.ts";
 import { inspectProcess } from "../../runtime/adapters/embedded/process-table.ts";
 import type { Logger } from "../../runtime/core/logger.ts";
-import { bundleProgram, runProgram, type TypeScriptProcess } from "../support/run-typescript.ts";
+import { bundleProgram, type RunningProgram, runProgram } from "../support/programs.ts";
 
 const isRoot = process.getuid?.() === 0;
 let folder: string;
@@ -18,7 +18,7 @@ let dataDir: string;
 let ownerProgram: string;
 let madeFolder: string;
 const running: EmbeddedPostgres[] = [];
-const programs: TypeScriptProcess[] = [];
+const programs: RunningProgram[] = [];
 
 beforeAll(async () => {
   ownerProgram = await bundleProgram(new URL("../support/embedded-owner.ts", import.meta.url));
@@ -76,13 +76,13 @@ async function startOwner(wanted: string = dataDir, program: string = ownerProgr
   return { owner, ...told, address: { connectionString: told.connectionString } };
 }
 
-function run(file: string, args: readonly string[]): TypeScriptProcess {
+function run(file: string, args: readonly string[]): RunningProgram {
   const program = runProgram(file, args);
   programs.push(program);
   return program;
 }
 
-async function kill({ child }: TypeScriptProcess): Promise<void> {
+async function kill({ child }: RunningProgram): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, "exit");
   child.kill("SIGKILL");
