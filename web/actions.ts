@@ -1,0 +1,47 @@
+import type { JobId } from "../runtime/core/ids.ts";
+import { jobNotFound } from "./listing.ts";
+import type { WebPorts } from "./ports.ts";
+import { ProblemError } from "./problem.ts";
+
+/** What operators do, the same for the API and the panel's buttons; refusals are problems. */
+export interface Actions {
+  /** `cancelled` at once, or `requested` of a running job. */
+  cancel(id: JobId): Promise<"cancelled" | "requested">;
+  requeue(id: JobId): Promise<void>;
+  remove(id: JobId): Promise<void>;
+  /** Fires a schedule by hand; gives back the job's id. */
+  trigger(schedule: string): Promise<JobId>;
+}
+
+export function createActions({ jobs, schedules, ids }: Pick<WebPorts, "jobs" | "schedules" | "ids">): Actions {
+  return {
+    async cancel(id) {
+      const outcome = await jobs.cancelJob(id);
+      if (outcome.kind === "not-found") throw jobNotFound();
+      if (outcome.kind === "finished") throw wrongState(`It is ${outcome.state} already and cannot be cancelled.`);
+      return outcome.kind;
+    },
+    async requeue(id) {
+      const outcome = await jobs.requeueJob(id);
+      if (outcome.kind === "not-found") throw jobNotFound();
+      if (outcome.kind === "refused")
+        throw wrongState(`It is ${outcome.state}; only a finished job can be queued again.`);
+    },
+    async remove(id) {
+      const outcome = await jobs.deleteJob(id);
+      if (outcome.kind === "not-found") throw jobNotFound();
+      if (outcome.kind === "refused") throw wrongState(`It is ${outcome.state}; only a finished job can be deleted.`);
+    },
+    async trigger(schedule) {
+      const id = await schedules.triggerSchedule(schedule, ids.jobId());
+      if (id === null) {
+        throw new ProblemError(404, "There is no schedule with this name.", { code: "TURNO_SCHEDULE_NOT_FOUND" });
+      }
+      return id;
+    },
+  };
+}
+
+function wrongState(detail: string): ProblemError {
+  return new ProblemError(409, detail, { code: "TURNO_JOB_STATE" });
+}

@@ -1,0 +1,134 @@
+import type { Child } from "hono/jsx";
+import { unreachable } from "../../runtime/core/assert.ts";
+import type { Concern } from "../../runtime/protocol/ports/panel.ts";
+import { wholeNumber } from "./format.ts";
+import { Counted, type Tone } from "./marks.tsx";
+
+/** One thing that a person should look at, and where. */
+export function ConcernItem({ concern, now }: { readonly concern: Concern; readonly now: Date }) {
+  const { tone, href, what, end } = describe(concern, now);
+  return (
+    <li>
+      <i class={`mark ${tone}`} />
+      <a class="what" href={href}>
+        {what}
+      </a>
+      <span class="end">{end}</span>
+    </li>
+  );
+}
+
+interface Described {
+  readonly tone: Tone;
+  readonly href: string;
+  readonly what: Child;
+  readonly end: Child;
+}
+
+function describe(concern: Concern, now: Date): Described {
+  const jobs = (count: number) => `${wholeNumber(count)} ${count === 1 ? "job" : "jobs"}`;
+  switch (concern.kind) {
+    case "no-worker":
+      return {
+        tone: "failed",
+        href: "/workers",
+        what: (
+          <>
+            <b>{concern.queue}</b>: no worker takes from it
+          </>
+        ),
+        end: `${jobs(concern.queued)} wait`,
+      };
+    case "worker-silent":
+      return {
+        tone: "failed",
+        href: "/workers",
+        what: (
+          <>
+            <b>{concern.worker}</b> gives no sign of life
+          </>
+        ),
+        end: <Counted at={concern.since} now={now} as="since" />,
+      };
+    case "near-timeout":
+      return {
+        tone: "failed",
+        href: `/jobs/${concern.jobId}`,
+        what: (
+          <>
+            <b>{concern.type}</b> over its time-out soon
+          </>
+        ),
+        end: <Counted at={concern.deadline} now={now} as="until" />,
+      };
+    case "held":
+      return {
+        tone: "scheduled",
+        href: `/jobs?state=Scheduled&type=${encodeURIComponent(concern.type)}`,
+        what: (
+          <>
+            <b>{concern.type}</b>:{" "}
+            {concern.hold === "no-handler" ? "no worker has its handler" : `held, ${concern.hold}`}
+          </>
+        ),
+        end: `${concern.count >= 1000 ? "1,000+ jobs" : jobs(concern.count)} held`,
+      };
+    case "unloadable":
+      return {
+        tone: "failed",
+        href: "/workers",
+        what: (
+          <>
+            <b>{concern.worker}</b> cannot load {concern.bundles === 1 ? "a handler" : `${concern.bundles} handlers`}
+          </>
+        ),
+        end: "see its log",
+      };
+    case "dead-letters":
+      return {
+        tone: "failed",
+        href: `/jobs?state=Failed&type=${encodeURIComponent(concern.type)}`,
+        what: (
+          <>
+            <b>{concern.type}</b>: {concern.count === 1 ? "a job" : jobs(concern.count)} failed for good
+          </>
+        ),
+        end: <Counted at={concern.last} now={now} as="ago" />,
+      };
+    case "missed":
+      return {
+        tone: "scheduled",
+        href: "/schedules",
+        what: (
+          <>
+            <b>{concern.schedule}</b> missed {concern.count === 1 ? "a fire" : `${wholeNumber(concern.count)} fires`}
+          </>
+        ),
+        end: <Counted at={concern.last} now={now} as="ago" />,
+      };
+    case "queue-suspended":
+      return {
+        tone: "scheduled",
+        href: "/queues",
+        what: (
+          <>
+            <b>{concern.queue}</b> is suspended
+          </>
+        ),
+        end: `${jobs(concern.queued)} wait`,
+      };
+    case "never-fires":
+      return {
+        tone: "scheduled",
+        href: "/schedules",
+        what: (
+          <>
+            <b>{concern.schedule}</b> never fires
+          </>
+        ),
+        end: "its date cannot come",
+      };
+    default:
+      return unreachable(concern);
+  }
+}

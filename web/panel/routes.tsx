@@ -1,0 +1,223 @@
+import type { Context, Hono } from "hono";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import { NAME_PATTERN } from "../../runtime/core/ids.ts";
+import type { WorkerView } from "../../runtime/protocol/ports/panel.ts";
+import type { Actions } from "../actions.ts";
+import { allows, createSessions, SESSION_MS, type Sessions } from "../auth.ts";
+import { readForm } from "../body.ts";
+import type { EventStreams } from "../events.ts";
+import { JOB_PARAMETERS, jobNotFound, readCursor, readJobFilter, readJobId, readQuery } from "../listing.ts";
+import { PULSE_TOPICS } from "../live.ts";
+import { addPath, type Handle } from "../methods.ts";
+import type { WebEnv, WebPorts } from "../ports.ts";
+import { ProblemError } from "../problem.ts";
+import type { SharedReads } from "../shared-reads.ts";
+import type { AssetUrl } from "../static-files.ts";
+import { LoginForm, ProblemPage } from "./alone-pages.tsx";
+import { QueuesPage, WorkersPage } from "./fleet-pages.tsx";
+import { JobPageContent } from "./job-page.tsx";
+import { JobsPage } from "./jobs-page.tsx";
+import { type Frame, renderAlone, renderPage } from "./layout.tsx";
+import { Overview } from "./overview.tsx";
+import { FIRES_SHOWN, SchedulesPage } from "./schedules-page.tsx";
+
+export interface PanelParts {
+  readonly ports: WebPorts;
+  readonly actions: Actions;
+  readonly streams: EventStreams;
+  readonly reads: SharedReads;
+  readonly assets: AssetUrl;
+}
+
+const SESSION_COOKIE = "turno_session";
+const SCHEDULES_A_PAGE = 100;
+/** A silent worker leaves the board after this; the page of workers shows it until it is cleaned up. */
+const BOARD_SILENCE_MS = 5 * 60_000;
+
+export function addPanelRoutes(app: Hono<WebEnv>, parts: PanelParts): void {
+  const { ports } = parts;
+  const sessions =
+    ports.keys === null ? null : createSessions({ secret: ports.sessionSecret, clock: ports.clock, keys: ports.keys });
+  if (sessions !== null) addLogin(app, parts, sessions);
+  // Everything that is no API, health check, static file or login.
+  const guard = (handle: Handle): Handle => (sessions === null ? handle : (c) => withSession(c, sessions, handle));
+  addPages(app, parts, guard);
+  addButtons(app, parts, guard);
+  addPath(app, "/panel/events", {
+    get: guard((c) => {
+      const asked = readQuery(c, ["topics"]).topics?.split(",") ?? [];
+      return parts.streams.open(c, {
+        topics: PULSE_TOPICS.filter((topic) => asked.includes(topic)),
+        greeting: { event: "refresh", data: "connected" },
+        messages: (topics) => (topics.length === 0 ? [] : [{ event: "refresh", data: topics.join(",") }]),
+      });
+    }),
+  });
+}
+
+/** The page of an error; the API answers with Problem Details instead. */
+export function renderProblem(assets: AssetUrl, problem: ProblemError): string {
+  return renderAlone(assets, problem.title, <ProblemPage problem={problem} />);
+}
+
+function withSession(c: Context<WebEnv>, sessions: Sessions, handle: Handle): Response | Promise<Response> {
+  const client = sessions.read(getCookie(c, SESSION_COOKIE) ?? "");
+  if (client !== null) {
+    c.set("client", client);
+    return handle(c);
+  }
+  const { pathname, search } = new URL(c.req.url);
+  // A page that refreshes itself after its session ended goes to the login as a whole.
+  if (c.req.header("hx-request") === "true") return c.body(null, 401, { "HX-Redirect": "/login" });
+  if (c.req.method !== "GET") return c.redirect("/login", 303);
+  return c.redirect(`/login?next=${encodeURIComponent(pathname + search)}`, 303);
+}
+
+function addLogin(app: Hono<WebEnv>, { assets, ports }: PanelParts, sessions: Sessions): void {
+  addPath(app, "/login", {
+    get: (c) =>
+      c.html(renderAlone(assets, "Log in", <LoginForm next={localPath(c.req.query("next"))} wrong={false} />)),
+    async post(c) {
+      const form = await readForm(c);
+      const next = localPath(form.get("next"));
+      const client = ports.keys?.authenticate(form.get("key") ?? "") ?? null;
+      if (client === null) return c.html(renderAlone(assets, "Log in", <LoginForm next={next} wrong={true} />), 401);
+      setCookie(c, SESSION_COOKIE, sessions.open(client), {
+        path: "/",
+        httpOnly: true,
+        sameSite: "Strict",
+        secure: new URL(c.req.url).protocol === "https:",
+        maxAge: SESSION_MS / 1000,
+      });
+      return c.redirect(next, 303);
+    },
+  });
+  addPath(app, "/logout", {
+    post(c) {
+      deleteCookie(c, SESSION_COOKIE, { path: "/" });
+      return c.redirect("/login", 303);
+    },
+  });
+}
+
+/** A path of this server and nothing that a browser could take for another one. */
+function localPath(text: string | undefined): string {
+  return text !== undefined && /^\/(?![/\\])[\x21-\x7e]*$/.test(text) && !text.includes("\\") ? text : "/";
+}
+
+function addPages(app: Hono<WebEnv>, { ports, reads, assets }: PanelParts, guard: (handle: Handle) => Handle): void {
+  const { panel } = ports;
+  const mayOperate = (c: Context<WebEnv>) => allows(c.get("client"), "operate");
+  const render = async (
+    c: Context<WebEnv>,
+    frame: Omit<Frame, "revision">,
+    content: Parameters<typeof renderPage>[3],
+  ) => renderPage(c, assets, { ...frame, revision: await reads.loadRevision() }, content);
+
+  addPath(app, "/", {
+    get: guard(async (c) => {
+      const [figures, workers, concerns, coming] = await Promise.all([
+        reads.loadStatistics(),
+        reads.listWorkers(),
+        reads.listConcerns(),
+        reads.loadComingUp(),
+      ]);
+      const onBoard = workers.items.filter((worker) => belongsOnBoard(worker, workers.now));
+      const frame = { title: "Overview", place: "Overview", topics: PULSE_TOPICS, now: figures.now } as const;
+      return render(c, frame, <Overview figures={figures} workers={onBoard} concerns={concerns} coming={coming} />);
+    }),
+  });
+
+  addPath(app, "/jobs", {
+    get: guard(async (c) => {
+      const query = readQuery(c, JOB_PARAMETERS);
+      const page = await panel.listJobs(readJobFilter(query, false));
+      const frame = { title: "Jobs", place: "Jobs", topics: ["jobs"], now: page.now } as const;
+      return render(c, frame, <JobsPage page={page} query={query} />);
+    }),
+  });
+
+  addPath(app, "/jobs/:id", {
+    get: guard(async (c) => {
+      const job = await panel.loadJob(readJobId(c));
+      if (job === null) throw jobNotFound();
+      const frame = { title: job.type, place: "Jobs", topics: ["jobs"], now: job.now } as const;
+      return render(c, frame, <JobPageContent job={job} mayOperate={mayOperate(c)} />);
+    }),
+  });
+
+  addPath(app, "/schedules", {
+    get: guard(async (c) => {
+      const after = readCursor(readQuery(c, ["cursor"]).cursor, (key) => NAME_PATTERN.test(key));
+      const page = await panel.listSchedules({ after, limit: SCHEDULES_A_PAGE });
+      const fires = await panel.listFires({
+        schedules: page.items.map((schedule) => schedule.name),
+        each: FIRES_SHOWN,
+      });
+      const frame = { title: "Schedules", place: "Schedules", topics: ["jobs", "sync"], now: page.now } as const;
+      const facts = { now: page.now, schedules: page.items, fires, next: page.next, firstPage: after === null };
+      return render(c, frame, <SchedulesPage {...facts} mayOperate={mayOperate(c)} />);
+    }),
+  });
+
+  addPath(app, "/queues", {
+    get: guard(async (c) => {
+      const { now, items } = await reads.listQueues();
+      return render(c, { title: "Queues", place: "Queues", topics: PULSE_TOPICS, now }, <QueuesPage queues={items} />);
+    }),
+  });
+
+  addPath(app, "/workers", {
+    get: guard(async (c) => {
+      const { now, items } = await reads.listWorkers();
+      const frame = { title: "Workers", place: "Workers", topics: ["jobs", "workers"], now } as const;
+      return render(c, frame, <WorkersPage workers={items} now={now} />);
+    }),
+  });
+}
+
+function belongsOnBoard(worker: WorkerView, now: Date): boolean {
+  return (
+    worker.status !== "silent" ||
+    worker.running.length > 0 ||
+    now.getTime() - worker.heartbeatAt.getTime() < BOARD_SILENCE_MS
+  );
+}
+
+function addButtons(app: Hono<WebEnv>, { ports, actions }: PanelParts, guard: (handle: Handle) => Handle): void {
+  const operate = (action: (c: Context<WebEnv>) => Promise<string>): Handle =>
+    guard(async (c) => {
+      if (!allows(c.get("client"), "operate")) {
+        throw new ProblemError(403, "Your key may look, but not change anything.", { code: "TURNO_API_ACCESS" });
+      }
+      await readForm(c);
+      const target = await action(c);
+      const by = c.get("client")?.name ?? null;
+      ports.logger.info("an operator acted in the panel", { action: c.req.path, by });
+      return c.redirect(target, 303);
+    });
+
+  addPath(app, "/jobs/:id/cancel", {
+    post: operate(async (c) => {
+      const id = readJobId(c);
+      await actions.cancel(id);
+      return `/jobs/${id}`;
+    }),
+  });
+  addPath(app, "/jobs/:id/requeue", {
+    post: operate(async (c) => {
+      const id = readJobId(c);
+      await actions.requeue(id);
+      return `/jobs/${id}`;
+    }),
+  });
+  addPath(app, "/jobs/:id/delete", {
+    post: operate(async (c) => {
+      await actions.remove(readJobId(c));
+      return "/jobs";
+    }),
+  });
+  addPath(app, "/schedules/:name/trigger", {
+    post: operate(async (c) => `/jobs/${await actions.trigger(c.req.param("name") ?? "")}`),
+  });
+}
