@@ -1,3 +1,4 @@
+import { hashObject } from "../config/hash.ts";
 import type { DeclaredObject, ProjectObject, ScheduleObject } from "../config/objects.ts";
 import { TurnoError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -128,7 +129,7 @@ function decideWrites(request: ApplyRequest, locked: AppliedState, plan: Plan): 
     provenance: request.provenance,
     appliedBy: request.appliedBy,
     changes: plan.changes.filter(({ action }) => action !== "none") as unknown as Json,
-    versions,
+    versions: versions.map((object) => ({ ...object, specHash: hashObject(object) })),
     removed: removed.map(({ kind, name }) => ({ kind, name })),
     bundles: desired.bundles,
     definitions: jobTypes.map(({ name, definitionHash }) => ({

@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { hashState } from "../config/hash.ts";
+import { STANDARD_POLICY, standardPolicy } from "../config/normalize.ts";
 import type {
   DeclaredObject,
   DesiredState,
@@ -30,25 +32,30 @@ export function composeDesired(
   bundles: readonly HandlerBundle[],
 ): Desired {
   const bundleHashes = new Map(bundles.map(({ handler, hash }) => [handler, hash]));
-  const policies = new Map(
-    state.objects.flatMap((object) => (object.kind === "Policy" ? [[object.name, object.spec]] : [])),
+  const declared = state.objects.flatMap((object) =>
+    object.kind === "Policy" ? [[object.name, object.spec] as const] : [],
   );
+  const policies = new Map([[STANDARD_POLICY, standardPolicy()], ...declared]);
   const definitions = new Map<string, { hash: string; definition: JobDefinition }>();
   for (const object of state.objects) {
     if (object.kind !== "Job") continue;
     const definition = defineJobType(object, policies, bundleHashes);
-    definitions.set(object.name, { hash: hashJson(definition), definition });
+    definitions.set(object.name, { hash: hashDefinition(definition), definition });
   }
   const project = withoutSecrets(state.project);
-  const content = { project, objects: state.objects, bundles: [...bundleHashes].sort() };
-  return { project, objects: state.objects, bundles, definitions, contentHash: hashJson(content) };
+  const extra = [...bundleHashes].sort(([left], [right]) => (left < right ? -1 : 1));
+  return {
+    project,
+    objects: state.objects,
+    bundles,
+    definitions,
+    contentHash: hashState({ project, objects: state.objects, extra }),
+  };
 }
 
-/** `sha256:` and the hash of a value's canonical text. */
-export function hashJson(value: object): string {
-  return `sha256:${createHash("sha256")
-    .update(canonicalJson(value as unknown as Json))
-    .digest("hex")}`;
+function hashDefinition(definition: JobDefinition): string {
+  const text = canonicalJson(definition as unknown as Json);
+  return `sha256:${createHash("sha256").update(text).digest("hex")}`;
 }
 
 function defineJobType(
@@ -57,7 +64,7 @@ function defineJobType(
   bundleHashes: ReadonlyMap<string, string>,
 ): JobDefinition {
   const policy = policies.get(job.spec.policy);
-  assert(policy !== undefined, `the policy ${job.spec.policy} of Job/${job.name} is not among the objects`);
+  assert(policy !== undefined, `the policy ${job.spec.policy} of Job/${job.name} is not declared`);
   const { handler, queue, isolation, settings, payloadSchema, retention } = job.spec;
   return {
     type: job.name,

@@ -107,10 +107,10 @@ describe("reading a project", () => {
     await expect(readProjectFiles(join(root, "nowhere"))).rejects.toMatchObject({ code: "TURNO_PROJECT_MISSING" });
   });
 
-  it("refuses includes that leave the project instead of matching nothing", async () => {
+  it("leaves includes that leave the project to validation, which refuses them", async () => {
     for (const include of ["[../*.yaml]", "[/etc/*.yaml]", "['C:/x/*.yaml']"]) {
       write("turno.yaml", project(include));
-      await expect(readProjectFiles(root)).rejects.toMatchObject({ code: "TURNO_PROJECT_INVALID" });
+      expect(await paths()).toEqual(["turno.yaml"]);
     }
   });
 
@@ -137,6 +137,6 @@ describe("an include", () => {
     ["a+(b).yaml", "a+(b).yaml", true],
     ["a.yaml", "aXyaml", false],
   ])("%s on %s is %s", (pattern, path, expected) => {
-    expect(compileInclude(pattern).matches(path)).toBe(expected);
+    expect(compileInclude(pattern)?.matches(path)).toBe(expected);
   });
 });

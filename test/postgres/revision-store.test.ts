@@ -199,7 +199,7 @@ describe("an apply", () => {
     ]);
     const withoutIncluded = { ...empty, objects: empty.objects.filter(({ file }) => file === "turno.yaml") };
     await expect(apply(withoutIncluded)).rejects.toMatchObject({ code: "TURNO_INCLUDE_EMPTY" });
-    expect((await store.loadApplied()).objects).toHaveLength(3);
+    expect((await store.loadApplied()).objects).toHaveLength(2);
     expect((await apply(withoutIncluded, { confirmDeletes: true })).kind).toBe("applied");
     expect(await rows("select name from turno.recurring_jobs")).toEqual([]);
   });

@@ -1,8 +1,10 @@
+import { standardPolicy } from "../../runtime/config/normalize.ts";
 import type {
   DeclaredObject,
   JobObject,
   JobSpec,
   PolicyObject,
+  PolicySpec,
   ProjectObject,
   QueueObject,
   RuntimeSettings,
@@ -42,20 +44,9 @@ export function project(runtime: Partial<RuntimeSettings> = {}): ProjectObject {
   return { ...place, kind: "Project", name: "test", spec, file: "turno.yaml", line: 2 };
 }
 
-export const standardPolicy: PolicyObject = {
-  ...place,
-  kind: "Policy",
-  name: "standard",
-  line: 1,
-  spec: {
-    immediateRetry: { attempts: 0, initialMs: 500 },
-    retry: { maxAttempts: 5, backoff: { type: "exponential", initialMs: 15_000, maxMs: 900_000, jitter: 0.2 } },
-    timeoutMs: 600_000,
-    maxLost: 3,
-    maxLostUnstarted: 20,
-    maxReturns: 20,
-  },
-};
+export function policy(name: string, spec: Partial<PolicySpec> = {}): PolicyObject {
+  return { ...place, kind: "Policy", name, line: 5, spec: { ...standardPolicy(), ...spec } };
+}
 
 export function job(name: string, spec: Partial<JobSpec> = {}): JobObject {
   return {
@@ -110,11 +101,9 @@ export function desire(
   objects: readonly DeclaredObject[],
   options: { code?: string; project?: ProjectObject } = {},
 ): Desired {
-  const all = [
-    ...objects,
-    ...(objects.some(({ kind, name }) => kind === "Policy" && name === "standard") ? [] : [standardPolicy]),
-  ];
-  all.sort((left, right) => (`${left.kind}/${left.name}` < `${right.kind}/${right.name}` ? -1 : 1));
+  const all = [...objects].sort((left, right) =>
+    `${left.kind}/${left.name}` < `${right.kind}/${right.name}` ? -1 : 1,
+  );
   const handlers = new Set(all.flatMap((object) => (object.kind === "Job" ? [object.spec.handler] : [])));
   const bundles = [...handlers].map((handler): HandlerBundle => {
     const code = options.code ?? "export default 1;";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { describeError } from "../../core/errors.ts";
-import { compileInclude } from "./glob.ts";
+import { compileIncludes } from "./glob.ts";
 import { isLitter } from "./litter.ts";
 import { listFiles, type ProjectFiles, READ_LIMITS, readProject, readStableFile } from "./read-project.ts";
 
@@ -12,6 +12,7 @@ export type FolderScan = ReadScan | { readonly kind: "failed"; readonly fingerpr
 export interface ReadScan extends ProjectFiles {
   readonly kind: "read";
   readonly fingerprint: string;
+  readonly handlersFingerprint: string;
   /** Path of each file that matters, the handlers' sources among them, and the hash of its content. */
   readonly digests: ReadonlyMap<string, string>;
   readonly newestWriteMs: number;
@@ -53,7 +54,8 @@ export function openFolderScanner(root: string, inputs: () => readonly string[])
         kind: "read",
         ...project,
         digests,
-        fingerprint: hash([...digests].map(([path, digest]) => `${path}\0${digest}\0`).join("")),
+        fingerprint: hashDigests([...digests]),
+        handlersFingerprint: hashDigests([...digests].filter(([path]) => !project.files.has(path))),
         newestWriteMs,
         rootIdentity: `${project.realRoot} ${identity.dev}:${identity.ino}`,
       };
@@ -70,7 +72,7 @@ export interface WatchedPaths {
 }
 
 export function watchedPaths(scan: ReadScan, inputs: readonly string[]): WatchedPaths {
-  const folders = [...scan.layout.include.map((pattern) => compileInclude(pattern).base), scan.layout.handlers];
+  const folders = [...compileIncludes(scan.layout.include).map(({ base }) => base), scan.layout.handlers];
   const files = ["turno.yaml", ...scan.files.keys(), ...inputs];
   return { folders, files: files.filter((file) => !folders.some((folder) => isWithin(file, folder))) };
 }
@@ -90,7 +92,8 @@ export function makeRelevance({ folders, files }: WatchedPaths): (path: string) 
 export function wasProjectFile(scan: ReadScan, path: string): boolean {
   if (path.split("/").some(isLitter)) return false;
   return (
-    isWithin(path, scan.layout.handlers) || scan.layout.include.some((pattern) => compileInclude(pattern).matches(path))
+    isWithin(path, scan.layout.handlers) ||
+    compileIncludes(scan.layout.include).some((pattern) => pattern.matches(path))
   );
 }
 
@@ -113,6 +116,10 @@ async function digestAll(request: {
     else digests.set(path, hash((await request.readFile(join(realRoot, path))) ?? ""));
   }
   return new Map([...digests].sort(([left], [right]) => (left < right ? -1 : 1)));
+}
+
+function hashDigests(digests: readonly (readonly [path: string, digest: string])[]): string {
+  return hash(digests.map(([path, digest]) => `${path}\0${digest}\0`).join(""));
 }
 
 function isWithin(path: string, folder: string): boolean {

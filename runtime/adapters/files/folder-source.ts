@@ -33,11 +33,14 @@ export interface FolderSourceOptions {
   readonly patienceMs?: number;
 }
 
+/** What bundles depend on wherever a handler lies: compiler options and the versions of packages. */
+const DEFAULT_INPUTS = ["package-lock.json", "package.json", "tsconfig.json"];
+
 /** A project in a folder, watched. The root may be a link that is swapped, and may be deleted and made again. */
 export function openFolderSource(options: FolderSourceOptions): ProjectSource {
   const { settleMs = 250, removalSettleMs = 1_000, rescanMs = 5_000, patienceMs = 10_000 } = options;
   const root = resolve(options.root);
-  let inputs: readonly string[] = [];
+  let inputs: readonly string[] = DEFAULT_INPUTS;
   const scan = openFolderScanner(root, () => inputs);
   let believed: ReadScan | null = null;
   /** Fingerprint of what the last read ended with, a failure too; null: look again. */
@@ -70,8 +73,14 @@ export function openFolderSource(options: FolderSourceOptions): ProjectSource {
   return {
     identity: { name: "local", origin: root },
     read: settle,
+    async isCurrent(snapshot) {
+      return (await scan()).fingerprint === snapshot.fingerprint;
+    },
     addInputs(paths) {
-      inputs = [...new Set(paths)].sort();
+      const known = new Set(inputs);
+      const added = paths.filter((path) => !known.has(path) && believed?.digests.has(path) !== true);
+      inputs = [...new Set([...inputs, ...added])].sort();
+      return added.length > 0;
     },
     watch: (onChange) =>
       openWatch({ scan, onChange, rescanMs, logger: options.logger, inputs: () => inputs, seen: () => seen }),
@@ -97,6 +106,7 @@ function toSnapshot(scan: ReadScan, provenance: ProjectSnapshot["provenance"] | 
   return {
     files: scan.files,
     fingerprint: scan.fingerprint,
+    handlersFingerprint: scan.handlersFingerprint,
     provenance: provenance ?? NO_PROVENANCE,
     newestWriteAt: scan.newestWriteMs === 0 ? null : new Date(scan.newestWriteMs),
   };

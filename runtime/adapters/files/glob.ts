@@ -1,5 +1,3 @@
-import { TurnoError } from "../../core/errors.ts";
-
 /** A pattern of `spec.include`, ready to walk and to match. */
 export interface IncludePattern {
   /** Folder below the root where the walk starts; empty for the root itself. */
@@ -11,22 +9,23 @@ export interface IncludePattern {
 const MAGIC = /[*?[\]{}]/;
 
 /**
- * `*`, `?`, `[abc]`, `{a,b}` and `**` as whole segment, against paths below the root with forward slashes.
- * Throws TURNO_PROJECT_INVALID for a pattern that leaves the root: it must never read as "matches nothing".
+ * `*`, `?`, `[abc]`, `{a,b}` and `**` as whole segment, against paths below the root with forward slashes. Null for a
+ * pattern that leaves the root: validation refuses the project for it, so it is never read as "matches nothing".
  */
-export function compileInclude(pattern: string): IncludePattern {
+export function compileInclude(pattern: string): IncludePattern | null {
   const segments = pattern.replace(/^(\.\/)+/, "").split("/");
-  if (pattern.startsWith("/") || pattern.includes("\\") || segments.includes("..") || /^[A-Za-z]:/.test(pattern)) {
-    throw new TurnoError(
-      "TURNO_PROJECT_INVALID",
-      `expected an include below the project's folder with forward slashes, found "${pattern}"`,
-      { position: { file: "turno.yaml", line: 1, column: 1 } },
-    );
-  }
+  const leaves =
+    pattern.startsWith("/") || pattern.includes("\\") || segments.includes("..") || /^[A-Za-z]:/.test(pattern);
+  if (leaves) return null;
   const firstMagic = segments.findIndex((segment) => MAGIC.test(segment));
   const base = segments.slice(0, firstMagic === -1 ? segments.length - 1 : firstMagic).join("/");
   const expression = new RegExp(`^${translateSegments(segments)}$`, "u");
   return { base, matches: (path) => expression.test(path) };
+}
+
+/** The patterns that can be used. */
+export function compileIncludes(patterns: readonly string[]): readonly IncludePattern[] {
+  return patterns.flatMap((pattern) => compileInclude(pattern) ?? []);
 }
 
 /** `**` stands for any number of folders, none included; a trailing one for everything below. */

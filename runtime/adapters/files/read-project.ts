@@ -2,7 +2,7 @@ import { constants, type Dirent } from "node:fs";
 import { type FileHandle, open, readdir, realpath, stat } from "node:fs/promises";
 import { join, posix, relative, resolve, sep } from "node:path";
 import { describeError, TurnoError } from "../../core/errors.ts";
-import { compileInclude } from "./glob.ts";
+import { compileIncludes } from "./glob.ts";
 import { isLitter } from "./litter.ts";
 import { findFileReferences, type ProjectLayout, readLayout } from "./project-layout.ts";
 
@@ -41,7 +41,7 @@ export async function readProject(root: string, readFile = readStableFile): Prom
   const project = await reader.read("turno.yaml");
   if (project === null) throw projectMissing(root);
   const layout = readLayout(new TextDecoder().decode(project));
-  for (const pattern of layout.include.map(compileInclude)) {
+  for (const pattern of compileIncludes(layout.include)) {
     for (const path of await listFiles(realRoot, pattern.base)) if (pattern.matches(path)) await reader.read(path);
   }
   await readReferences(reader);

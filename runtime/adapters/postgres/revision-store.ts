@@ -1,7 +1,5 @@
-import { createHash } from "node:crypto";
-import type { ConfigObject, DeclaredObject, JobDefinition, ProjectObject } from "../../config/objects.ts";
+import type { DeclaredObject, JobDefinition, ProjectObject } from "../../config/objects.ts";
 import { assert } from "../../core/assert.ts";
-import { canonicalJson, type Json } from "../../core/json.ts";
 import type {
   AppliedSchedule,
   AppliedState,
@@ -151,9 +149,16 @@ async function writeBundles(query: Query, { bundles }: RevisionWrites): Promise<
   }
 }
 
-function toVersionRow({ kind, name, labels, description, spec, file, line }: ConfigObject) {
-  const text = canonicalJson(spec as unknown as Json);
-  const specHash = `sha256:${createHash("sha256").update(text).digest("hex")}`;
+function toVersionRow({
+  kind,
+  name,
+  labels,
+  description,
+  spec,
+  specHash,
+  file,
+  line,
+}: RevisionWrites["versions"][number]) {
   return { kind, name, labels, description, spec, spec_hash: specHash, file, line };
 }
 

@@ -36,6 +36,8 @@ export interface ProjectSnapshot {
   readonly files: ReadonlyMap<string, Uint8Array>;
   /** Over the files and the handlers' sources; equal content gives an equal text. */
   readonly fingerprint: string;
+  /** Over the handlers' sources alone. */
+  readonly handlersFingerprint: string;
   readonly provenance: Provenance;
   /** When the newest of the files was last written, by the file system. */
   readonly newestWriteAt: Date | null;
@@ -47,8 +49,13 @@ export interface ProjectSource {
   read(signal: AbortSignal): Promise<ProjectSnapshot>;
   /** Calls back when a read may give something new; coalesced, never while it is being called. */
   watch(onChange: () => void): Promise<ProjectWatch>;
-  /** Files below the root, beyond the handlers' folder, whose content the handlers are made of. */
-  addInputs(paths: readonly string[]): void;
+  /** Whether the folder still holds what was read. */
+  isCurrent(snapshot: ProjectSnapshot): Promise<boolean>;
+  /**
+   * Names files below the root, beyond the handlers' folder, that the handlers are made of. True when there are new
+   * ones: what was read before did not look at them.
+   */
+  addInputs(paths: readonly string[]): boolean;
 }
 
 export interface ProjectWatch {
@@ -128,7 +135,7 @@ export interface RevisionWrites {
   /** What changed, as the plan showed it. */
   readonly changes: Json;
   /** New objects, and new versions of those that changed or moved. */
-  readonly versions: readonly (ProjectObject | DeclaredObject)[];
+  readonly versions: readonly ((ProjectObject | DeclaredObject) & { readonly specHash: string })[];
   readonly removed: readonly ObjectAddress[];
   readonly bundles: readonly HandlerBundle[];
   readonly definitions: readonly { readonly hash: string; readonly definition: JobDefinition }[];
