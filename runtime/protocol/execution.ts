@@ -13,6 +13,7 @@ export class Execution implements Ownership {
   readonly job: ClaimedJob;
   readonly jobId: JobId;
   readonly token: DispatchToken;
+  /** When the claim's answer arrived. */
   readonly claimedMs: number;
   /** Taken before the claim or the last successful renewal was sent: the lease is certain for its length from here. */
   confirmedMs: number;
@@ -31,11 +32,11 @@ export class Execution implements Ownership {
   /** Not written yet. */
   progress: { readonly percent: number; readonly message: string | null } | null = null;
 
-  constructor(job: ClaimedJob, claimSentMs: number) {
+  constructor(job: ClaimedJob, claimSentMs: number, claimedMs: number = claimSentMs) {
     this.job = job;
     this.jobId = job.id;
     this.token = job.token;
-    this.claimedMs = claimSentMs;
+    this.claimedMs = claimedMs;
     this.confirmedMs = claimSentMs;
     this.startWritten = job.recovered;
   }

@@ -26,6 +26,7 @@ export class Leases {
   readonly #clock: Clock;
   readonly #observer: Observer;
   readonly #settings: LeaseSettings;
+  readonly #onDropped: (execution: Execution) => void;
   readonly #deadlineMs: number;
   #inFlightSinceMs: number | null = null;
   #failing = false;
@@ -37,12 +38,15 @@ export class Leases {
     readonly clock: Clock;
     readonly observer: Observer;
     readonly settings: LeaseSettings;
+    /** An execution was lost before it started; one that runs ends by itself. */
+    readonly onDropped: (execution: Execution) => void;
   }) {
     this.#store = options.store;
     this.#workerId = options.workerId;
     this.#clock = options.clock;
     this.#observer = options.observer;
     this.#settings = options.settings;
+    this.#onDropped = options.onDropped;
     // A tenth of the lease, at most 3 s, is left for the handler to hear of it.
     this.#deadlineMs = options.settings.leaseMs - Math.min(3_000, options.settings.leaseMs / 10);
     this.#nextRenewalMs = options.clock.monotonicMs() + options.settings.renewalMs;
@@ -135,8 +139,10 @@ export class Leases {
     this.#held.delete(execution);
     // Its own final write, return or cancel landed between the question and the answer.
     if (over || execution.phase === "finishing") return;
-    if (execution.phase === "waiting") execution.phase = "over";
-    else execution.abort("lease-lost", nowMs);
+    if (execution.phase === "waiting") {
+      execution.phase = "over";
+      this.#onDropped(execution);
+    } else execution.abort("lease-lost", nowMs);
     this.#observer.observe({ kind: "lease-lost", jobId: execution.jobId, type: execution.job.type });
   }
 

@@ -1,0 +1,122 @@
+import { describeError } from "../core/errors.ts";
+import { RejectedError } from "../protocol/ports/errors.ts";
+import type { DueSchedule, ScheduleStep, ScheduleStore, StepOutcome } from "../protocol/ports/schedules.ts";
+import type { Ids } from "../protocol/ports/surroundings.ts";
+import { type DueDecision, decideDue } from "../time/due.ts";
+import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
+
+export interface SchedulerOptions extends LoopSurroundings {
+  readonly store: Pick<
+    ScheduleStore,
+    "loadDueSchedules" | "applySteps" | "wakeFinishedSchedules" | "fireOnStart" | "nextDueInMs"
+  >;
+  readonly ids: Pick<Ids, "jobId">;
+  readonly intervalMs: number;
+  /** Schedules decided in one round trip. */
+  readonly batchSize: number;
+  /** For tests; the rules of time otherwise. */
+  readonly decide?: (schedule: DueSchedule, now: Date) => DueDecision;
+}
+
+/** A schedule that cannot be decided is tried again after this long. */
+const BROKEN_RETRY_MS = 60_000;
+/** Between two looks, however soon the next fire is. */
+const SHORTEST_WAIT_MS = 20;
+/** `every … from: finish` waits for runs to end, which nothing announces. */
+const FINISH_LOOK_MS = 1_000;
+
+/**
+ * Fires what is due: load, decide, apply, until nothing is due. The decision is pure; that a fire happens once is the
+ * database's compare-and-set, so a paused leader that comes back does nothing (reliability F51, F53).
+ */
+export function startScheduler(options: SchedulerOptions): Loop {
+  const { store, ids, clock, observer, intervalMs, batchSize, decide = decideByTiming } = options;
+  const brokenSinceMs = new Map<string, number>();
+  let firedOnStart = false;
+
+  const isQuarantined = (name: string): boolean => {
+    const sinceMs = brokenSinceMs.get(name);
+    if (sinceMs === undefined) return false;
+    if (clock.monotonicMs() - sinceMs < BROKEN_RETRY_MS) return true;
+    brokenSinceMs.delete(name);
+    return false;
+  };
+  const quarantine = (name: string, error: unknown): void => {
+    brokenSinceMs.set(name, clock.monotonicMs());
+    observer.observe({ kind: "schedule-broken", schedule: name, message: describeError(error) });
+  };
+
+  function plan(schedule: DueSchedule, now: Date): { step: ScheduleStep; missed: number } | null {
+    try {
+      const decision = decide(schedule, now);
+      return {
+        step: {
+          name: schedule.name,
+          expected: { nextFireAt: schedule.nextFireAt, timingHash: schedule.timingHash },
+          fires: decision.fires.map((at) => ({ at, jobId: ids.jobId() })),
+          skips: decision.skips,
+          nextFireAt: decision.nextFireAt,
+        },
+        missed: decision.skippedCount,
+      };
+    } catch (error) {
+      quarantine(schedule.name, error);
+      return null;
+    }
+  }
+
+  /** All together; when the database refuses one of them, each alone, so that the bad one is found. */
+  async function apply(steps: readonly ScheduleStep[]): Promise<readonly StepOutcome[]> {
+    try {
+      return await store.applySteps(steps);
+    } catch (error) {
+      if (!(error instanceof RejectedError) || error.sqlState === null || !/^(2|42|54)/.test(error.sqlState))
+        throw error;
+    }
+    const outcomes: StepOutcome[] = [];
+    for (const step of steps) {
+      try {
+        outcomes.push(...(await store.applySteps([step])));
+      } catch (error) {
+        quarantine(step.name, error);
+      }
+    }
+    return outcomes;
+  }
+
+  /** False: nothing could be moved on. */
+  async function fireBatch(): Promise<boolean> {
+    // Quarantined ones stay due; asking for as many more keeps them from filling the batch.
+    const due = await store.loadDueSchedules(batchSize + brokenSinceMs.size);
+    const planned = due.schedules.flatMap((schedule) =>
+      isQuarantined(schedule.name) ? [] : (plan(schedule, due.now) ?? []),
+    );
+    if (planned.length === 0) return false;
+    const outcomes = await apply(planned.map(({ step }) => step));
+    for (const { name, kind, fired, overlapped } of outcomes) {
+      const missed = planned.find(({ step }) => step.name === name)?.missed ?? 0;
+      if (kind === "stale" || fired + overlapped.length + missed === 0) continue;
+      observer.observe({ kind: "schedule-fired", schedule: name, fires: fired, overlapped: overlapped.length, missed });
+    }
+    return outcomes.some(({ kind }) => kind === "applied");
+  }
+
+  return startLoop({
+    ...options,
+    name: "scheduler",
+    cycle: async (signal) => {
+      if (!firedOnStart) await store.fireOnStart(ids.jobId);
+      firedOnStart = true;
+      await store.wakeFinishedSchedules();
+      while (!signal.aborted && (await fireBatch()));
+      const dueInMs = (await store.nextDueInMs()) ?? intervalMs;
+      // Still due is only what could not be moved on.
+      if (dueInMs <= 0) return FINISH_LOOK_MS;
+      return Math.max(SHORTEST_WAIT_MS, Math.min(intervalMs, FINISH_LOOK_MS, dueInMs));
+    },
+  });
+}
+
+function decideByTiming({ spec, nextFireAt }: DueSchedule, now: Date): DueDecision {
+  return decideDue({ timing: spec.timing, nextFireAt, misfirePolicy: spec.misfirePolicy }, now);
+}

@@ -1,0 +1,107 @@
+import type { RuntimeSettings } from "../config/objects.ts";
+import type { HandlerHost } from "../protocol/ports/handlers.ts";
+import type { ExecutionStore } from "../protocol/ports/jobs.ts";
+import type { LeaseStore } from "../protocol/ports/leases.ts";
+import type { ScheduleStore } from "../protocol/ports/schedules.ts";
+import type { Ids } from "../protocol/ports/surroundings.ts";
+import type { Doorbell } from "../protocol/ports/transport.ts";
+import type { CleanupStore, WorkerInfo, WorkerStore } from "../protocol/ports/workers.ts";
+import { startCleanup } from "./cleanup.ts";
+import { startHeartbeat } from "./heartbeat.ts";
+import { startLeadership } from "./leadership.ts";
+import { startPromoter } from "./promoter.ts";
+import { startRecovery } from "./recovery.ts";
+import { startScheduler } from "./scheduler.ts";
+import type { LoopSurroundings } from "./supervised-loop.ts";
+import { Worker, type WorkerOptions } from "./worker.ts";
+
+export interface WorkerRoleOptions extends LoopSurroundings {
+  readonly info: Omit<WorkerInfo, "queues">;
+  readonly store: ExecutionStore & LeaseStore & ScheduleStore & WorkerStore & CleanupStore;
+  readonly host: HandlerHost;
+  readonly doorbell: Pick<Doorbell, "listen">;
+  readonly ids: Pick<Ids, "jobId">;
+  readonly settings: Pick<RuntimeSettings, "worker" | "scheduler" | "recovery" | "retention">;
+  readonly checkPayload: WorkerOptions["checkPayload"];
+}
+
+/** A process that takes jobs and stands for election to the three duties. */
+export interface WorkerRole {
+  /** Executions between claim and final write. */
+  openExecutions(): number;
+  /** Lays down the duties at once, drains the worker, says goodbye. The host is the caller's to close. */
+  stop(): Promise<void>;
+}
+
+/** Registers and starts everything a worker process does. Rejects when the database cannot be reached to register. */
+export async function startWorkerRole(options: WorkerRoleOptions): Promise<WorkerRole> {
+  const { info, store, host, doorbell, ids, settings, checkPayload, clock, random, observer } = options;
+  const surroundings: LoopSurroundings = { clock, random, observer };
+  const workerId = info.id;
+  const { queues, leaseDurationMs, leaseRenewalMs, heartbeatMs, shutdownTimeoutMs } = settings.worker;
+  await store.registerWorker({ ...info, queues });
+
+  const heartbeat = startHeartbeat({ ...surroundings, store, workerId, host, intervalMs: heartbeatMs });
+  const worker = new Worker({
+    ...surroundings,
+    workerId,
+    store,
+    host,
+    doorbell,
+    checkPayload,
+    settings: { queues, leaseMs: leaseDurationMs, renewalMs: leaseRenewalMs, shutdownTimeoutMs },
+    onUnloadable: () => heartbeat.wake(),
+  });
+
+  const scheduling = startLeadership({
+    ...surroundings,
+    store,
+    workerId,
+    duty: "scheduling",
+    lead: () => [
+      startScheduler({ ...surroundings, store, ids, ...settings.scheduler }),
+      startPromoter({ ...surroundings, store }),
+    ],
+  });
+  const recovering = startLeadership({ ...surroundings, store, workerId, duty: "recovery", lead: () => [] });
+  const recovery = startRecovery({
+    ...surroundings,
+    store,
+    leaseMs: leaseDurationMs,
+    intervalMs: settings.recovery.intervalMs,
+    isLeading: recovering.isLeading,
+  });
+  const cleaning = startLeadership({
+    ...surroundings,
+    store,
+    workerId,
+    duty: "cleanup",
+    lead: () => startCleanup({ ...surroundings, store, retainWorkersMs: settings.retention.workersMs }),
+  });
+
+  const listening = new AbortController();
+  doorbell.listen(
+    {
+      onRing: (topic) => {
+        if (topic.kind === "schedules" || topic.kind === "revision") scheduling.wake();
+      },
+      onGap: () => scheduling.wake(),
+    },
+    listening.signal,
+  );
+
+  let stopped: Promise<void> | null = null;
+  const stop = async (): Promise<void> => {
+    heartbeat.drain();
+    listening.abort();
+    // The duties go first: a worker that drains for minutes must not keep others from planning.
+    const duties = [scheduling, recovering, cleaning].map((duty) => duty.stop());
+    await Promise.all([...duties, recovery.stop(), worker.stop()]);
+    await heartbeat.stop();
+    await store.deregisterWorker(workerId).catch(() => undefined);
+  };
+  return {
+    openExecutions: () => worker.open,
+    stop: () => (stopped ??= stop()),
+  };
+}

@@ -1,0 +1,316 @@
+import type { JobDefinition } from "../config/objects.ts";
+import { describeError } from "../core/errors.ts";
+import type { JobId, WorkerId } from "../core/ids.ts";
+import type { Json } from "../core/json.ts";
+import { Execution } from "../protocol/execution.ts";
+import { type Ending, type FencingPorts, runClaimed } from "../protocol/fencing.ts";
+import { type LeaseSettings, Leases } from "../protocol/leases.ts";
+import type { HandlerHost, HandlerOutcome } from "../protocol/ports/handlers.ts";
+import type { ClaimedJob, ExecutionStore } from "../protocol/ports/jobs.ts";
+import type { LeaseStore } from "../protocol/ports/leases.ts";
+import type { Doorbell } from "../protocol/ports/transport.ts";
+import { mustRunAlone } from "../protocol/settle.ts";
+import { Claimer } from "./claimer.ts";
+import { createDatabaseWatch, type DatabaseWatch } from "./database-watch.ts";
+import { DefinitionCache } from "./definition-cache.ts";
+import { ExecutionSweep } from "./execution-sweep.ts";
+import type { LoopSurroundings } from "./supervised-loop.ts";
+import { UnloadableTypes } from "./unloadable-types.ts";
+import { WorkQueue } from "./work-queue.ts";
+
+export interface WorkerSettings extends LeaseSettings {
+  readonly queues: readonly { readonly name: string; readonly concurrency: number }[];
+  /** How long a stopping worker waits before it aborts what runs. */
+  readonly shutdownTimeoutMs: number;
+  /** How long a handler that was aborted may go on before it is ended. */
+  readonly cutOffMs?: number;
+}
+
+export interface WorkerOptions extends LoopSurroundings {
+  readonly workerId: WorkerId;
+  readonly store: ExecutionStore & Pick<LeaseStore, "renewLeases">;
+  readonly host: HandlerHost;
+  readonly doorbell: Pick<Doorbell, "listen">;
+  readonly settings: WorkerSettings;
+  /** Why a payload does not fit the schema of its type now; null: it fits. */
+  readonly checkPayload: (definition: JobDefinition, payload: Json) => string | null;
+  /** Bundles turned out to be unloadable here; the next heartbeat should say so at once. */
+  readonly onUnloadable?: () => void;
+}
+
+const CUT_OFF_MS = 5_000;
+/** A stopping worker has little time left of what its supervisor grants. */
+const SHUTDOWN_CUT_OFF_MS = 3_000;
+/** After the last handler has ended: how long final writes are offered before recovery has to do it. */
+const LAST_WRITES_MS = 5_000;
+const NEVER_RAN: HandlerOutcome = { kind: "cut-off" };
+
+/** Takes jobs from queues and runs them in slots, each by the fencing protocol. Starts at once. */
+export class Worker {
+  readonly #options: WorkerOptions;
+  readonly #queues: readonly WorkQueue[];
+  readonly #leases: Leases;
+  readonly #watch: DatabaseWatch;
+  readonly #definitions: DefinitionCache;
+  readonly #unloadable: UnloadableTypes;
+  readonly #claimer: Claimer;
+  readonly #sweep: ExecutionSweep;
+  readonly #ports: FencingPorts;
+  readonly #running = new Set<Execution>();
+  readonly #ending = new AbortController();
+  #open = 0;
+  #stopping: Promise<void> | null = null;
+  #waiting: { readonly isOver: () => boolean; readonly wake: () => void } | null = null;
+
+  constructor(options: WorkerOptions) {
+    const { workerId, store, clock, random, observer, settings } = options;
+    this.#options = options;
+    this.#queues = settings.queues.map(({ name, concurrency }) => new WorkQueue(name, concurrency));
+    this.#leases = new Leases({
+      store,
+      workerId,
+      clock,
+      observer,
+      settings,
+      onDropped: (execution) => this.#close(execution),
+    });
+    this.#watch = createDatabaseWatch("worker", observer);
+    this.#definitions = new DefinitionCache(store);
+    this.#unloadable = new UnloadableTypes(options.host, clock);
+    this.#claimer = new Claimer({
+      store,
+      workerId,
+      queues: this.#queues,
+      clock,
+      watch: this.#watch,
+      exceptTypes: () => this.#unloadable.types(),
+      known: () => [...this.#leases.held()],
+      onClaimed: (queue, jobs, sentMs) => this.#receive(queue, jobs, sentMs),
+      onWaiting: () => this.#sweep.soon(),
+    });
+    this.#sweep = new ExecutionSweep({
+      ...options,
+      leases: this.#leases,
+      running: this.#running,
+      queues: this.#queues,
+      claimer: this.#claimer,
+      watch: this.#watch,
+      cutOffMs: () =>
+        this.#stopping === null
+          ? (settings.cutOffMs ?? CUT_OFF_MS)
+          : Math.min(settings.cutOffMs ?? CUT_OFF_MS, SHUTDOWN_CUT_OFF_MS),
+      onGivenBack: (execution) => this.#close(execution),
+    });
+    this.#ports = {
+      workerId,
+      store,
+      leases: this.#leases,
+      startHandler: (execution) => this.#startHandler(execution),
+      freeSlot: (execution) => this.#freeSlot(execution),
+      onStoreError: (error) => this.#watch.failed(error),
+      clock,
+      random,
+      observer,
+      signal: this.#ending.signal,
+    };
+    this.#listen();
+  }
+
+  /** Executions of this worker, from claim to final write. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /**
+   * Refuse, give back what has not started, wait, abort, wait for the end or end it, write the last results. A job is
+   * never given back while its handler may still run.
+   */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#drain();
+    return this.#stopping;
+  }
+
+  async #drain(): Promise<void> {
+    const { clock, settings } = this.#options;
+    const still = this.#claimer.stop();
+    for (const queue of this.#queues) this.#sweep.giveBack(queue.takeStale(Number.POSITIVE_INFINITY));
+    const isIdle = (): boolean => this.#running.size === 0;
+    await this.#until(isIdle, settings.shutdownTimeoutMs);
+    for (const execution of this.#running) execution.abort("shutdown", clock.monotonicMs());
+    // The sweep ends what ignores the abort; a host that cannot even end it is left behind.
+    await this.#until(isIdle, 2 * SHUTDOWN_CUT_OFF_MS);
+    const claimsAreOver = new AbortController();
+    void still.then(() => claimsAreOver.abort());
+    await clock.sleep(LAST_WRITES_MS, claimsAreOver.signal);
+    await this.#until(() => this.#open === 0, LAST_WRITES_MS);
+    this.#ending.abort();
+    await this.#sweep.stop();
+  }
+
+  #listen(): void {
+    const byName = new Map(this.#queues.map((queue) => [queue.name, queue]));
+    this.#options.doorbell.listen(
+      {
+        onRing: (topic) => {
+          if (topic.kind === "queue") {
+            const queue = byName.get(topic.queue);
+            if (queue !== undefined) this.#claimer.ring(queue);
+          } else if (topic.kind === "cancel") this.#lookForCancel(topic.jobId);
+          else if (topic.kind === "revision") this.#unloadable.forget();
+        },
+        // Whatever was rung meanwhile is not known.
+        onGap: () => {
+          this.#leases.renewSoon();
+          this.#claimer.poll();
+        },
+      },
+      this.#ending.signal,
+    );
+  }
+
+  /** A ring is a hint; the renewal asks the database. */
+  #lookForCancel(jobId: JobId): void {
+    for (const execution of this.#leases.held()) {
+      if (execution.jobId !== jobId) continue;
+      this.#leases.renewSoon();
+      void this.#leases.tick();
+      return;
+    }
+  }
+
+  #receive(queue: WorkQueue, jobs: readonly ClaimedJob[], sentMs: number): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    const undefinedYet: Execution[] = [];
+    this.#open += jobs.length;
+    queue.open += jobs.length;
+    for (const job of jobs) {
+      const execution = new Execution(job, sentMs, nowMs);
+      this.#leases.hold(execution);
+      execution.definition = job.definitionHash === null ? null : this.#definitions.get(job.definitionHash);
+      if (execution.definition === null && job.definitionHash !== null) undefinedYet.push(execution);
+      else this.#makeReady(queue, execution);
+    }
+    if (jobs.length > 0) this.#sweep.soon();
+    if (undefinedYet.length > 0) void this.#define(queue, undefinedYet);
+    this.#startReady(queue);
+  }
+
+  async #define(queue: WorkQueue, executions: readonly Execution[]): Promise<void> {
+    try {
+      await this.#definitions.load(executions.map(({ job }) => job.definitionHash ?? ""));
+    } catch (error) {
+      this.#watch.failed(error);
+      this.#sweep.giveBack(executions);
+      return;
+    }
+    for (const execution of executions) {
+      execution.definition = this.#definitions.get(execution.job.definitionHash ?? "");
+      this.#makeReady(queue, execution);
+    }
+    this.#startReady(queue);
+  }
+
+  #makeReady(queue: WorkQueue, execution: Execution): void {
+    if (execution.definition !== null) this.#unloadable.noticeClaim(execution.definition);
+    if (this.#stopping !== null) this.#sweep.giveBack([execution]);
+    // A recovered job may be what kills its worker: it is started, not kept among others that would fall with it.
+    else if (execution.job.recovered) this.#play(queue, execution);
+    else queue.makeReady(execution);
+  }
+
+  #startReady(queue: WorkQueue): void {
+    while (queue.free > 0) {
+      const execution = queue.takeReady();
+      if (execution === null) return;
+      this.#play(queue, execution);
+    }
+  }
+
+  #play(queue: WorkQueue, execution: Execution): void {
+    queue.running += 1;
+    void runClaimed(execution, this.#ports).then((ending) => this.#finished(queue, execution, ending));
+  }
+
+  #finished(queue: WorkQueue, execution: Execution, ending: Ending): void {
+    if (ending !== "left") this.#watch.succeeded();
+    this.#close(execution);
+    this.#claimer.landed(queue);
+  }
+
+  #close(execution: Execution): void {
+    this.#open -= 1;
+    const queue = this.#queueOf(execution);
+    queue.open -= 1;
+    this.#wakeWaiting();
+  }
+
+  #startHandler(execution: Execution): Promise<HandlerOutcome> {
+    const { clock, observer, host, checkPayload } = this.#options;
+    const { job, definition } = execution;
+    const nowMs = clock.monotonicMs();
+    if (execution.abortReason !== null) return Promise.resolve(NEVER_RAN);
+    if (!this.#leases.isCertain(execution, nowMs)) {
+      execution.abort("lease-doubtful", nowMs);
+      return Promise.resolve(NEVER_RAN);
+    }
+    if (definition === null)
+      return Promise.resolve({ kind: "unloadable", detail: `no job of type "${job.type}" is declared` });
+    execution.startedMs = nowMs;
+    execution.timeoutMs = job.timeoutMs ?? definition.timeoutMs;
+    try {
+      const problem = checkPayload(definition, job.payload);
+      if (problem !== null) return Promise.resolve(refusedPayload(problem));
+      const { timeoutMs } = execution;
+      const alone = mustRunAlone(job, definition.policy);
+      const onProgress = (percent: number, message: string | null): void =>
+        this.#sweep.note(execution, { percent, message });
+      execution.run = host.run({ job, definition, timeoutMs, alone, onProgress });
+    } catch (error) {
+      return Promise.resolve(notStarted(error));
+    }
+    this.#running.add(execution);
+    observer.observe({ kind: "job-started", jobId: job.id, type: job.type, execution: job.execution });
+    return execution.run.outcome;
+  }
+
+  #freeSlot(execution: Execution): void {
+    const queue = this.#queueOf(execution);
+    this.#running.delete(execution);
+    queue.running -= 1;
+    if (execution.startedMs !== null) queue.pace.record(this.#options.clock.monotonicMs() - execution.startedMs);
+    if (this.#unloadable.hasNews()) this.#options.onUnloadable?.();
+    // A recovered job that is asked for comes before what waits.
+    this.#claimer.pump();
+    this.#startReady(queue);
+    this.#wakeWaiting();
+  }
+
+  #queueOf(execution: Execution): WorkQueue {
+    const queue = this.#queues.find(({ name }) => name === execution.job.queue);
+    if (queue === undefined) throw new Error(`claimed from a queue this worker does not have: ${execution.job.queue}`);
+    return queue;
+  }
+
+  /** Resolves when the condition holds after some execution has moved on, or after the bound. */
+  async #until(isOver: () => boolean, boundMs: number): Promise<void> {
+    if (isOver()) return;
+    const over = new AbortController();
+    this.#waiting = { isOver, wake: () => over.abort() };
+    await this.#options.clock.sleep(boundMs, over.signal);
+    this.#waiting = null;
+  }
+
+  #wakeWaiting(): void {
+    if (this.#waiting?.isOver() === true) this.#waiting.wake();
+  }
+}
+
+function refusedPayload(problem: string): HandlerOutcome {
+  const message = `the payload does not fit the schema of its job type: ${problem}`;
+  return { kind: "threw", error: { name: "PayloadError", message, stack: null, permanent: true, retryAfterMs: null } };
+}
+
+function notStarted(error: unknown): HandlerOutcome {
+  const message = `the handler could not be started: ${describeError(error)}`;
+  return { kind: "threw", error: { name: "Error", message, stack: null, permanent: false, retryAfterMs: null } };
+}
