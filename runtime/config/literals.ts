@@ -1,0 +1,103 @@
+import type { ErrorCode } from "../core/error-codes.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import type { ObjectKind } from "./objects.ts";
+import type { Path } from "./problems.ts";
+
+export interface LiteralProblem {
+  readonly code: ErrorCode;
+  readonly severity: "error" | "warning";
+  readonly path: Path;
+  readonly message: string;
+  readonly hint: string | null;
+}
+
+const REFERENCE = /\$\{(env|file):([^}]*)\}/g;
+/** Shapes that nothing but a secret has. */
+const SECRETS: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/-----BEGIN [A-Z ]*PRIVATE KEY-----/, "a private key"],
+  [/\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/, "an access key of AWS"],
+  [/\bgh[pousr]_[A-Za-z0-9]{30,}/, "a token of GitHub"],
+  [/\bglpat-[A-Za-z0-9_-]{20,}/, "a token of GitLab"],
+  [/\bxox[abprs]-[A-Za-z0-9-]{10,}/, "a token of Slack"],
+  [/\bsk_live_[A-Za-z0-9]{10,}/, "a key of Stripe"],
+];
+const SECRET_KEY =
+  /^(password|passwd|passphrase|secret|clientsecret|token|accesstoken|apikey|accesskey|secretkey|privatekey)$/;
+
+/** Expressions, misplaced references and literal secrets in the texts of a document. */
+export function findLiteralProblems(kind: ObjectKind, document: JsonObject): readonly LiteralProblem[] {
+  const problems: LiteralProblem[] = [];
+  walk(document, [], (text, path) => {
+    if (path[0] === "metadata" && path[1] === "description") return;
+    const runtime = kind === "Project" && path[0] === "spec" && path[1] === "runtime";
+    const found = describeExpression(text) ?? describeReference(text, runtime) ?? describeSecret(text, path, kind);
+    if (found !== null) problems.push({ severity: "error", ...found, path });
+  });
+  return problems;
+}
+
+type Found = Pick<LiteralProblem, "code" | "message" | "hint"> & { readonly severity?: "warning" };
+
+function describeExpression(text: string): Found | null {
+  if (!text.includes("${{")) return null;
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it quotes what stands in the file.
+  const message = "expressions (${{ … }}) are not known to this version; they come in a later version";
+  return { code: "TURNO_CONFIG_EXPRESSION", message, hint: null };
+}
+
+function describeReference(text: string, allowed: boolean): Found | null {
+  const code = "TURNO_CONFIG_REFERENCE";
+  if (!allowed) {
+    const found = text.match(REFERENCE)?.[0];
+    if (found === undefined) return null;
+    return {
+      code,
+      message: `references such as ${found.slice(0, 60)} are allowed only under spec.runtime`,
+      hint: null,
+    };
+  }
+  const rest = text.replaceAll(REFERENCE, (_, source: string, name: string) =>
+    source === "env" ? (/^[A-Za-z_]\w*$/.test(name) ? "" : "${") : name.trim() === "" ? "${" : "",
+  );
+  if (!rest.includes("${")) return null;
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it quotes what is to stand in the file.
+  return { code, message: "expected ${env:NAME} or ${file:/path}, found another reference", hint: null };
+}
+
+/** Never quotes the text. */
+function describeSecret(text: string, path: Path, kind: ObjectKind): Found | null {
+  const code = "TURNO_CONFIG_SECRET";
+  const runtime = kind === "Project" && path[1] === "runtime";
+  const hint = runtime
+    ? // biome-ignore lint/suspicious/noTemplateCurlyInString: it quotes what is to stand in the file.
+      "Write ${env:NAME} or ${file:/path} in its place."
+    : "Let the handler read it from its environment, and name the variable here.";
+  const literal = text.replaceAll(REFERENCE, "");
+  const known = SECRETS.find(([pattern]) => pattern.test(literal));
+  if (known !== undefined)
+    return { code, message: `expected no secret in a file, found what looks like ${known[1]}`, hint };
+  if (/[a-z][a-z0-9+.-]*:\/\/[^/\s:@]*:[^/\s@]+@/i.test(literal) || /(?:^|[\s?&])password=[^\s&]+/i.test(literal)) {
+    return { code, message: "expected no secret in a file, found an address with a password", hint };
+  }
+  const key = String(path.at(-1) ?? "")
+    .toLowerCase()
+    .replaceAll(/[_-]/g, "");
+  const data = path[1] === "settings" || path[1] === "payload";
+  if (!data || (kind === "Job") === (path[1] === "payload") || !SECRET_KEY.test(key) || /^$|^(env|file):/.test(text))
+    return null;
+  return {
+    code,
+    severity: "warning",
+    message: `the field "${String(path.at(-1))}" looks like a secret in a file`,
+    hint,
+  };
+}
+
+function walk(value: Json, path: Path, visit: (text: string, path: Path) => void): void {
+  if (typeof value === "string") visit(value, path);
+  else if (value !== null && typeof value === "object") {
+    for (const [key, member] of Object.entries(value)) {
+      walk(member, [...path, Array.isArray(value) ? Number(key) : key], visit);
+    }
+  }
+}

@@ -1,0 +1,142 @@
+import { parseDuration } from "../core/duration.ts";
+import { parseInstant } from "../time/next-fire.ts";
+import type { ValidDocument } from "./documents.ts";
+import type {
+  ConfigObject,
+  JobObject,
+  ObjectKind,
+  PolicyObject,
+  PolicySpec,
+  ProjectObject,
+  QueueObject,
+  RetentionSpec,
+  ScheduleObject,
+  Timing,
+} from "./objects.ts";
+import type { PayloadSchema } from "./payload.ts";
+import { readRuntime } from "./runtime-document.ts";
+import type { PolicySpecDocument, ScheduleDocument } from "./schema.generated.ts";
+import { validateDocument } from "./validate.ts";
+
+/** Name of the policy that is there without being declared. */
+export const STANDARD_POLICY = "standard";
+/** Handlers that ship with Turno. */
+export const BUILTIN_HANDLERS: readonly string[] = ["builtin/command"];
+
+/** The built-in policy: the schema's defaults. */
+export function standardPolicy(): PolicySpec {
+  const checked = validateDocument("Policy", {
+    apiVersion: "turno/v1",
+    kind: "Policy",
+    metadata: { name: STANDARD_POLICY },
+  });
+  if (!checked.ok) throw new Error("the schema's own defaults are not valid");
+  return deepFreeze(readPolicy(checked.value.spec));
+}
+
+export function normalizeProject(source: ValidDocument<"Project">): ProjectObject {
+  const { spec } = source.document;
+  return finish(source, {
+    include: spec.include,
+    timeZone: spec.timeZone ?? null,
+    handlers: spec.handlers,
+    runtime: readRuntime(spec.runtime),
+  });
+}
+
+export function normalizeQueue(source: ValidDocument<"Queue">): QueueObject {
+  const { spec } = source.document;
+  return finish(source, { concurrency: spec.concurrency ?? null, suspend: spec.suspend });
+}
+
+export function normalizePolicy(source: ValidDocument<"Policy">): PolicyObject {
+  return finish(source, readPolicy(source.document.spec));
+}
+
+/** `payloadSchema` with its references resolved; `retention` is the project's, for what the job does not say. */
+export function normalizeJob(
+  source: ValidDocument<"Job">,
+  context: { readonly payloadSchema: PayloadSchema | null; readonly retention: RetentionSpec },
+): JobObject {
+  const { spec } = source.document;
+  const { succeeded, cancelled, failed } = spec.retention;
+  return finish(source, {
+    handler: spec.handler,
+    queue: spec.queue,
+    policy: spec.policy,
+    timeoutMs: spec.timeout === undefined ? null : parseDuration(spec.timeout),
+    settings: spec.settings,
+    isolation: spec.isolation,
+    payloadSchema: context.payloadSchema,
+    retention: {
+      succeededMs: succeeded === undefined ? context.retention.succeededMs : parseDuration(succeeded),
+      cancelledMs: cancelled === undefined ? context.retention.cancelledMs : parseDuration(cancelled),
+      failedMs: failed === undefined ? context.retention.failedMs : parseDuration(failed),
+    },
+  });
+}
+
+/** `timeZone`: the one in force, the schedule's own or the project's. Throws when `at` is no instant. */
+export function normalizeSchedule(source: ValidDocument<"Schedule">, timeZone: string): ScheduleObject {
+  const { spec } = source.document;
+  return finish(source, {
+    job: spec.job,
+    timing: readTiming(spec, timeZone),
+    timeZone,
+    payload: spec.payload,
+    concurrencyPolicy: spec.concurrencyPolicy,
+    misfirePolicy: spec.misfirePolicy,
+    runOnStart: spec.runOnStart,
+    suspend: spec.suspend,
+  });
+}
+
+export function deepFreeze<Value>(value: Value): Value {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const member of Object.values(value)) deepFreeze(member);
+  }
+  return value;
+}
+
+function finish<Kind extends ObjectKind, Spec>(source: ValidDocument<Kind>, spec: Spec): ConfigObject<Kind, Spec> {
+  const { metadata } = source.document;
+  return deepFreeze({
+    kind: source.kind,
+    name: source.name,
+    labels: metadata.labels,
+    description: metadata.description ?? null,
+    spec,
+    file: source.source.file,
+    line: source.source.locate(["kind"], "key").line,
+  });
+}
+
+function readPolicy(spec: PolicySpecDocument): PolicySpec {
+  const { immediateRetry, retry } = spec;
+  return {
+    immediateRetry: { attempts: immediateRetry.attempts, initialMs: parseDuration(immediateRetry.initial) },
+    retry: {
+      maxAttempts: retry.maxAttempts,
+      backoff: {
+        type: retry.backoff.type,
+        initialMs: parseDuration(retry.backoff.initial),
+        maxMs: parseDuration(retry.backoff.max),
+        jitter: retry.backoff.jitter,
+      },
+    },
+    timeoutMs: parseDuration(spec.timeout),
+    maxLost: spec.maxLost,
+    maxLostUnstarted: spec.maxLostUnstarted,
+    maxReturns: spec.maxReturns,
+  };
+}
+
+function readTiming(spec: ScheduleDocument["spec"], timeZone: string): Timing {
+  if (spec.cron !== undefined) return { kind: "cron", expression: spec.cron.trim(), timeZone };
+  if (spec.at !== undefined) return { kind: "at", at: parseInstant(spec.at).toISOString() };
+  if (typeof spec.every === "object") {
+    return { kind: "every", intervalMs: parseDuration(spec.every.interval), from: spec.every.from };
+  }
+  return { kind: "every", intervalMs: parseDuration(spec.every ?? "1d"), from: "epoch" };
+}

@@ -1,0 +1,134 @@
+import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import { describeError } from "../core/errors.ts";
+import { canonicalJson, type Json, type JsonObject } from "../core/json.ts";
+import { escapePointer } from "../core/unstorable.ts";
+import { describeUnsafePattern } from "./pattern-safety.ts";
+import { describeValue, nearestName } from "./problems.ts";
+import { findKeywords, findPatterns } from "./schema-walk.ts";
+
+/** A member of a payload, or of a payload's schema, that is not as expected; the pointer (RFC 6901) starts at its root. */
+export interface PayloadProblem {
+  readonly pointer: string;
+  readonly message: string;
+}
+
+export type PayloadSchema = JsonObject | boolean;
+
+export type CompiledPayloadSchema =
+  /** An empty list means that the payload fits. Never throws. */
+  | { readonly ok: true; validate(payload: Json): readonly PayloadProblem[] }
+  | { readonly ok: false; readonly problems: readonly PayloadProblem[] };
+
+/** Text that patterns are tried on is at most this long: some patterns take time with its square. */
+const MAX_PATTERN_TEXT = 8192;
+const MAX_PROBLEMS = 100;
+/** Those that the engine reads without having them in its table. */
+const CORE_KEYWORDS = new Set(["$ref", "$dynamicRef", "$defs", "$comment", "$anchor", "$dynamicAnchor", "definitions"]);
+/** The ones that people misspell. */
+const ALL_KEYWORDS = (
+  "type properties required additionalProperties items prefixItems enum const pattern format minimum maximum " +
+  "exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems contains " +
+  "minProperties maxProperties patternProperties propertyNames dependentRequired dependentSchemas allOf anyOf oneOf " +
+  "not if then else title description default examples $ref $defs unevaluatedProperties unevaluatedItems"
+).split(" ");
+
+/**
+ * A JSON Schema (2020-12, every reference inside it) → a validator. Unknown keywords and formats, and patterns that
+ * can take exponential time, are refused. Compiling takes milliseconds: keep the result.
+ */
+export function compilePayloadSchema(schema: PayloadSchema): CompiledPayloadSchema {
+  const unsafe = findPatterns(schema).flatMap(({ pointer, pattern }) => {
+    const reason = describeUnsafePattern(pattern);
+    return reason === null ? [] : [{ pointer, message: `the pattern ${describeValue(pattern)} ${reason}` }];
+  });
+  const engine = sharedEngine();
+  const unknown = findKeywords(schema).flatMap(({ pointer, keyword }) => {
+    if (engine.getKeyword(keyword) !== false || CORE_KEYWORDS.has(keyword)) return [];
+    const nearest = nearestName(keyword, ALL_KEYWORDS);
+    const hint = nearest === null ? "" : `; did you mean ${nearest}?`;
+    return [{ pointer, message: `the keyword "${keyword}" is not one of JSON Schema 2020-12${hint}` }];
+  });
+  if (unsafe.length + unknown.length > 0) return { ok: false, problems: [...unknown, ...unsafe] };
+  try {
+    if (engine.validateSchema(schema as Record<string, unknown>) !== true) {
+      return { ok: false, problems: describeErrors(engine.errors ?? []).slice(0, 5) };
+    }
+    const validator = engine.compile(schema as Record<string, unknown>);
+    return { ok: true, validate: (payload) => runValidator(validator, payload) };
+  } catch (error) {
+    return { ok: false, problems: [{ pointer: "", message: describeError(error) }] };
+  } finally {
+    // The engine keeps what it compiled for ever otherwise.
+    if (typeof schema === "object") engine.removeSchema(schema as Record<string, unknown>);
+  }
+}
+
+/** Validates payloads against schemas as they come, keeping the compiled form of the latest ones by content. */
+export function createPayloadValidator(
+  keep = 500,
+): (schema: PayloadSchema, payload: Json) => readonly PayloadProblem[] {
+  const compiled = new Map<string, CompiledPayloadSchema>();
+  return (schema, payload) => {
+    const key = canonicalJson(schema);
+    const found = compiled.get(key) ?? compilePayloadSchema(schema);
+    compiled.delete(key);
+    compiled.set(key, found);
+    if (compiled.size > keep) compiled.delete(compiled.keys().next().value ?? key);
+    if (found.ok) return found.validate(payload);
+    return [{ pointer: "", message: `the job's payload schema cannot be used: ${found.problems[0]?.message ?? ""}` }];
+  };
+}
+
+let engine: Ajv2020 | null = null;
+
+function sharedEngine(): Ajv2020 {
+  if (engine !== null) return engine;
+  engine = new Ajv2020({
+    allErrors: true,
+    strictTypes: false,
+    strictTuples: false,
+    logger: false,
+    addUsedSchema: false,
+    code: { regExp: Object.assign(boundedPattern, { code: "" }) },
+  });
+  // Keywords of OpenAPI and of editors that only describe.
+  engine.addVocabulary(["example", "markdownDescription", "enumDescriptions", "discriminator", "xml", "externalDocs"]);
+  addFormats.default(engine);
+  return engine;
+}
+
+function boundedPattern(source: string, flags: string): RegExp {
+  const pattern = new RegExp(source, flags);
+  const test = pattern.test.bind(pattern);
+  pattern.test = (text: string) => text.length <= MAX_PATTERN_TEXT && test(text);
+  return pattern;
+}
+
+function runValidator(validator: ValidateFunction, payload: Json): readonly PayloadProblem[] {
+  try {
+    return validator(payload) ? [] : describeErrors(validator.errors ?? []);
+  } catch (error) {
+    return [{ pointer: "", message: `the payload could not be checked: ${describeError(error)}` }];
+  }
+}
+
+function describeErrors(errors: readonly ErrorObject[]): readonly PayloadProblem[] {
+  // A choice reports what is wrong in each branch; the branches' own errors stand before it and say more.
+  return errors.slice(0, MAX_PROBLEMS).map((error) => {
+    const { instancePath, keyword, params } = error;
+    if (keyword === "additionalProperties" || keyword === "unevaluatedProperties") {
+      const name = String(params.additionalProperty ?? params.unevaluatedProperty);
+      return { pointer: `${instancePath}/${escapePointer(name)}`, message: "is not a known member" };
+    }
+    if (keyword === "required") {
+      const name = String(params.missingProperty);
+      return { pointer: `${instancePath}/${escapePointer(name)}`, message: "is missing" };
+    }
+    if (keyword === "enum") {
+      const values = (params.allowedValues as readonly unknown[]).slice(0, 20).map((value) => JSON.stringify(value));
+      return { pointer: instancePath, message: `must be one of ${values.join(", ")}` };
+    }
+    return { pointer: instancePath, message: error.message ?? "is not valid" };
+  });
+}
