@@ -6,6 +6,7 @@ import { ROOT } from "./project.mjs";
 const FORWARDED = ["SIGINT", "SIGTERM", "SIGHUP"];
 /** Ctrl-C reaches this process twice: from the terminal, and once more forwarded by npm. */
 const SAME_SIGNAL_MS = 500;
+const PARENT_CHECK_MS = 250;
 
 /** Runs the built command line; every signal reaches it exactly once. Resolves with its exit code. */
 export function runTurno(args) {
@@ -16,15 +17,32 @@ export function runTurno(args) {
       detached: process.platform !== "win32",
     });
     let last = { signal: "", at: Number.NEGATIVE_INFINITY };
-    for (const signal of FORWARDED) {
-      process.on(signal, () => {
-        const at = performance.now();
-        const isRepeated = last.signal === signal && at - last.at < SAME_SIGNAL_MS;
-        last = { signal, at };
-        if (!isRepeated) child.kill(signal);
-      });
-    }
+    const forward = (signal) => {
+      const at = performance.now();
+      const isRepeated = last.signal === signal && at - last.at < SAME_SIGNAL_MS;
+      last = { signal, at };
+      if (!isRepeated) child.kill(signal);
+    };
+    for (const signal of FORWARDED) process.on(signal, () => forward(signal));
+    const watch = watchNpmShell(() => {
+      if (last.signal === "") forward("SIGTERM");
+    });
     child.once("error", fail);
-    child.once("exit", (code, signal) => done(code ?? 128 + (constants.signals[signal] ?? 0)));
+    child.once("exit", (code, signal) => {
+      clearInterval(watch);
+      done(code ?? 128 + (constants.signals[signal] ?? 0));
+    });
   });
+}
+
+/** npm hands SIGTERM to the shell it runs this script in, which ends of it and tells nobody. */
+function watchNpmShell(onGone) {
+  if (process.env.npm_lifecycle_event === undefined || process.platform === "win32") return undefined;
+  const shell = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === shell) return;
+    clearInterval(watch);
+    onGone();
+  }, PARENT_CHECK_MS);
+  return watch;
 }

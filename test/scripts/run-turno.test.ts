@@ -9,6 +9,7 @@ import { runProgram } from "../support/programs.ts";
 const SCRIPTS = fileURLToPath(new URL("../../scripts/", import.meta.url));
 const FAKE_TURNO = `
 console.log("arguments " + process.argv.slice(2).join(" "));
+console.log(process.pid);
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => console.log(signal));
 process.on("SIGHUP", () => process.exit(7));
 setInterval(() => {}, 60_000);
@@ -34,6 +35,7 @@ afterEach(() => rm(project, { recursive: true }));
 test("a signal that comes twice, from the terminal and from npm, reaches the program once, and its exit code is passed on", async () => {
   const starter = runProgram(join(project, "starter.mjs"), []);
   expect(await starter.nextLine()).toBe("arguments up --port 0");
+  await starter.nextLine();
   starter.child.kill("SIGINT");
   starter.child.kill("SIGINT");
   expect(await starter.nextLine()).toBe("SIGINT");
@@ -42,6 +44,16 @@ test("a signal that comes twice, from the terminal and from npm, reaches the pro
   const exited = once(starter.child, "exit");
   starter.child.kill("SIGHUP");
   expect(await exited).toEqual([7, null]);
+});
+
+test("when npm's shell is ended and tells nobody, the program is ended all the same", async () => {
+  const command = `'${process.execPath}' '${join(project, "starter.mjs")}'; true`;
+  const shell = runProgram("-c", [command], { program: "sh", env: { npm_lifecycle_event: "start" } });
+  await shell.nextLine();
+  const pid = Number(await shell.nextLine());
+  shell.child.kill("SIGTERM");
+  expect(await shell.nextLine()).toBe("SIGTERM");
+  process.kill(pid, "SIGHUP");
 });
 
 test("an old Node is told which version is needed before anything else is loaded", async () => {

@@ -33,13 +33,20 @@ export async function bundleProgram(entry: URL, folder: string = CACHE): Promise
   return outfile;
 }
 
-/** Runs a module with this Node; its standard error is the test run's unless it is asked for. */
-export function runProgram(
-  file: string,
-  args: readonly string[],
-  options: { readonly stderr?: "pipe" } = {},
-): RunningProgram {
-  const child = spawn(process.execPath, [file, ...args], { stdio: ["ignore", "pipe", options.stderr ?? "inherit"] });
+export interface RunOptions {
+  /** Its standard error is the test run's unless it is asked for. */
+  readonly stderr?: "pipe";
+  /** Something else than this Node. */
+  readonly program?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Runs a module with this Node. */
+export function runProgram(file: string, args: readonly string[], options: RunOptions = {}): RunningProgram {
+  const child = spawn(options.program ?? process.execPath, [file, ...args], {
+    stdio: ["ignore", "pipe", options.stderr ?? "inherit"],
+    env: { ...process.env, ...options.env },
+  });
   const lines = child.stdout === null ? null : createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const errors = child.stderr === null ? Promise.resolve("") : text(child.stderr);
   return {
