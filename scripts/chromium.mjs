@@ -56,8 +56,8 @@ async function findOnPath(names) {
 async function isNeeded() {
   const folder = join(ROOT, "test");
   for (const entry of await readdir(folder, { recursive: true })) {
-    if (!/\.tsx?$/.test(entry)) continue;
-    if ((await readFile(join(folder, entry), "utf8")).includes("playwright-core")) return true;
+    if (!/\.test\.tsx?$/.test(entry)) continue;
+    if (/support\/browser\.ts|playwright-core/.test(await readFile(join(folder, entry), "utf8"))) return true;
   }
   return false;
 }
