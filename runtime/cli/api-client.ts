@@ -26,7 +26,8 @@ export function createApiClient(request: ApiRequest, close: () => Promise<void>)
     const response = await request(path, init);
     const text = await response.text();
     const body: unknown = text === "" ? null : JSON.parse(text);
-    if (response.status >= 400) throw new TurnoError("TURNO_SERVER_ERROR", problemText(response.status, body as Problem | null));
+    if (response.status >= 400)
+      throw new TurnoError("TURNO_SERVER_ERROR", problemText(response.status, body as Problem | null));
     return body as Body;
   };
   return {
@@ -54,7 +55,11 @@ export function createRemoteClient(options: { readonly url: string; readonly api
           headers: { ...init.headers, ...(options.apiKey === null ? {} : { "x-turno-key": options.apiKey }) },
         });
       } catch (error) {
-        throw new TurnoError("TURNO_SERVER_ERROR", `no answer from the Turno server at ${base.origin}: is it running?`, { cause: error });
+        throw new TurnoError(
+          "TURNO_SERVER_ERROR",
+          `no answer from the Turno server at ${base.origin}: is it running?`,
+          { cause: error },
+        );
       }
     },
     async () => {},
@@ -62,7 +67,9 @@ export function createRemoteClient(options: { readonly url: string; readonly api
 }
 
 function problemText(status: number, problem: Problem | null): string {
-  const fields = Object.entries(problem?.errors ?? {}).flatMap(([field, messages]) => messages.map((message) => `  ${field}: ${message}`));
+  const fields = Object.entries(problem?.errors ?? {}).flatMap(([field, messages]) =>
+    messages.map((message) => `  ${field}: ${message}`),
+  );
   const head = [problem?.title ?? `status ${status}`, problem?.detail].filter((part) => part !== undefined).join(": ");
   return [head, ...fields].join("\n");
 }

@@ -4,6 +4,8 @@ export interface CommandIo {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Whether standard output is a terminal that wants colour (NO_COLOR unset). */
   readonly colour: boolean;
+  /** Whether standard error is a terminal: logs are for people then. */
+  readonly errIsTerminal: boolean;
   /** Whether a person can be asked on standard input. */
   readonly interactive: boolean;
   out(text: string): void;

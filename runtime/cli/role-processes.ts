@@ -5,6 +5,10 @@ export interface RoleProcess {
   /** `server`, `worker`; shown in logs and messages. */
   readonly role: string;
   readonly args: readonly string[];
+  /** Beside the variables of all roles. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Arguments of a restart, when what it said at its first start matters: a port that was chosen then. */
+  readonly argsAgain?: (ready: ReadyMessage) => readonly string[];
 }
 
 export interface RoleProcessOptions {
@@ -37,7 +41,7 @@ const RESTART_MAX_MS = 10_000;
 const LIVED_LONG_MS = 60_000;
 
 interface Supervised {
-  readonly role: RoleProcess;
+  role: RoleProcess;
   child: ChildProcess;
   exited: Promise<void>;
 }
@@ -54,7 +58,7 @@ export function superviseRoles(options: RoleProcessOptions): RoleProcesses {
   function launch(role: RoleProcess, onReady: (message: ReadyMessage) => void): Supervised {
     const child = spawn(process.execPath, [options.entry, ...role.args], {
       cwd: options.cwd,
-      env: options.env as NodeJS.ProcessEnv,
+      env: { ...options.env, ...role.env } as NodeJS.ProcessEnv,
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       // Ctrl-C goes to the whole foreground group; only the supervisor is to hear it.
       detached: true,
@@ -64,7 +68,9 @@ export function superviseRoles(options: RoleProcessOptions): RoleProcesses {
     child.on("message", (message) => {
       if ((message as { kind?: unknown } | null)?.kind === "ready") onReady(message as ReadyMessage);
     });
-    child.on("error", (error) => options.logger.error("a role could not be run", { role: role.role, error: error.message }));
+    child.on("error", (error) =>
+      options.logger.error("a role could not be run", { role: role.role, error: error.message }),
+    );
     const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
     return { role, child, exited };
   }
@@ -74,10 +80,16 @@ export function superviseRoles(options: RoleProcessOptions): RoleProcesses {
     entry.child.once("exit", (code, signal) => {
       if (stopping) return;
       const nextWaitMs = performance.now() - startedMs > LIVED_LONG_MS ? RESTART_FIRST_MS : waitMs;
-      options.logger.warn("a role ended and is started again", { role: entry.role.role, code, signal, inMs: nextWaitMs });
+      options.logger.warn("a role ended and is started again", {
+        role: entry.role.role,
+        code,
+        signal,
+        inMs: nextWaitMs,
+      });
       const timer = setTimeout(() => {
         waiting.delete(timer);
-        Object.assign(entry, launch(entry.role, () => {}));
+        const { child, exited } = launch(entry.role, () => {});
+        Object.assign(entry, { child, exited });
         keepAlive(entry, Math.min(RESTART_MAX_MS, nextWaitMs * 2));
       }, nextWaitMs);
       waiting.add(timer);
@@ -89,11 +101,14 @@ export function superviseRoles(options: RoleProcessOptions): RoleProcesses {
       return new Promise((resolve, reject) => {
         const entry = launch(role, (message) => {
           entry.child.off("exit", onEarlyExit);
+          entry.role = { ...role, args: role.argsAgain?.(message) ?? role.args };
           keepAlive(entry, RESTART_FIRST_MS);
           resolve(message);
         });
         const onEarlyExit = (code: number | null, signal: string | null) => {
-          reject(new Error(`the ${role.role} ended before it was ready (${signal ?? `exit ${code}`}); its output is above`));
+          reject(
+            new Error(`the ${role.role} ended before it was ready (${signal ?? `exit ${code}`}); its output is above`),
+          );
         };
         entry.child.once("exit", onEarlyExit);
         supervised.push(entry);

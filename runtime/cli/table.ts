@@ -8,7 +8,13 @@ export function formatTable(options: {
   const lines = [options.headings, ...options.rows];
   const widths = options.headings.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? "").length)));
   return lines
-    .map((line) => `${line.map((cell, column) => (column === line.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join("  ").trimEnd()}\n`)
+    .map(
+      (line) =>
+        `${line
+          .map((cell, column) => (column === line.length - 1 ? cell : cell.padEnd(widths[column] ?? 0)))
+          .join("  ")
+          .trimEnd()}\n`,
+    )
     .join("");
 }
 

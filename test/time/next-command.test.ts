@@ -18,6 +18,7 @@ async function run(...args: readonly string[]): Promise<{ out: string; err: stri
     cwd: "/",
     env: {},
     colour: false,
+    errIsTerminal: false,
     interactive: false,
     out: (text) => {
       seen.out += text;

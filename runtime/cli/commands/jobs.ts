@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { TurnoError } from "../../core/errors.ts";
 import { formatDuration, parseDuration } from "../../core/duration.ts";
+import { TurnoError } from "../../core/errors.ts";
 import type { ApiClient } from "../api-client.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
 import { formatTable, shortInstant } from "../table.ts";
@@ -34,7 +34,13 @@ export interface JobBody {
   readonly finishedAt: string | null;
   readonly worker: string | null;
   readonly schedule: string | null;
-  readonly source: { readonly revision: number; readonly file: string; readonly line: number; readonly commit: string | null; readonly author: string | null } | null;
+  readonly source: {
+    readonly revision: number;
+    readonly file: string;
+    readonly line: number;
+    readonly commit: string | null;
+    readonly author: string | null;
+  } | null;
   readonly attempts?: readonly {
     readonly execution: number;
     readonly worker: string;
@@ -42,7 +48,12 @@ export interface JobBody {
     readonly durationMs: number | null;
     readonly error: string | null;
   }[];
-  readonly timeline?: readonly { readonly at: string; readonly from: string | null; readonly to: string; readonly reason: string | null }[];
+  readonly timeline?: readonly {
+    readonly at: string;
+    readonly from: string | null;
+    readonly to: string;
+    readonly reason: string | null;
+  }[];
 }
 
 /** Options that every command has that talks to the API. */
@@ -99,7 +110,13 @@ export function addJobCommands(
       const text = formatTable({
         headings: ["ID", "TYPE", "QUEUE", "STATE", "ATTEMPT", "CREATED", "SOURCE"],
         rows: page.items.map((job) => [
-          job.id, job.type, job.queue, stateText(job), `${job.attempt}/${job.maxAttempts ?? "-"}`, shortInstant(job.createdAt), sourceText(job),
+          job.id,
+          job.type,
+          job.queue,
+          stateText(job),
+          `${job.attempt}/${job.maxAttempts ?? "-"}`,
+          shortInstant(job.createdAt),
+          sourceText(job),
         ]),
         empty: "no jobs",
       });
@@ -118,11 +135,20 @@ export function addJobCommands(
     ["cancel", "cancelled", "cancel a job; a running one is asked to stop"],
     ["requeue", "requeued", "put a finished job back into its queue"],
   ] as const) {
-    withClientOptions(program.command(`${action} <id>`).description(description)).action(async (id: string, options: ClientOptions) => {
-      await using client = closing(await openClient(options));
-      const answer = await client.post<{ cancelRequested?: boolean } | null>(`/api/jobs/${encodeURIComponent(id)}/${action}`);
-      show(io, options, answer, `${id}  ${answer?.cancelRequested === true && action === "cancel" ? "cancel requested" : done}\n`);
-    });
+    withClientOptions(program.command(`${action} <id>`).description(description)).action(
+      async (id: string, options: ClientOptions) => {
+        await using client = closing(await openClient(options));
+        const answer = await client.post<{ cancelRequested?: boolean } | null>(
+          `/api/jobs/${encodeURIComponent(id)}/${action}`,
+        );
+        show(
+          io,
+          options,
+          answer,
+          `${id}  ${answer?.cancelRequested === true && action === "cancel" ? "cancel requested" : done}\n`,
+        );
+      },
+    );
   }
 }
 
@@ -137,7 +163,11 @@ interface EnqueueOptions extends ClientOptions {
   readonly wait?: boolean;
 }
 
-async function enqueueBody(request: { readonly io: CommandIo; readonly type: string; readonly options: EnqueueOptions }): Promise<unknown> {
+async function enqueueBody(request: {
+  readonly io: CommandIo;
+  readonly type: string;
+  readonly options: EnqueueOptions;
+}): Promise<unknown> {
   const { io, type, options } = request;
   return {
     type,
@@ -162,11 +192,16 @@ async function readPayload(io: CommandIo, text: string): Promise<unknown> {
 }
 
 function wholeNumber(option: string, text: string): number {
-  if (!/^-?\d{1,9}$/.test(text)) throw new TurnoError("TURNO_USAGE", `expected a whole number after ${option}, found "${text}"`);
+  if (!/^-?\d{1,9}$/.test(text))
+    throw new TurnoError("TURNO_USAGE", `expected a whole number after ${option}, found "${text}"`);
   return Number(text);
 }
 
-async function waitForEnd(wait: { readonly client: ApiClient; readonly io: CommandIo; readonly id: string }): Promise<JobBody> {
+async function waitForEnd(wait: {
+  readonly client: ApiClient;
+  readonly io: CommandIo;
+  readonly id: string;
+}): Promise<JobBody> {
   for (;;) {
     const job = await wait.client.get<JobBody>(`/api/jobs/${wait.id}`);
     if (["Succeeded", "Failed", "Cancelled"].includes(job.state)) return job;
@@ -214,22 +249,34 @@ function jobText(job: JobBody): string {
     ["queue", job.queue],
     ["state", stateText(job)],
     ["attempt", `${job.attempt} of ${job.maxAttempts ?? "-"} (execution ${job.execution})`],
-    ["progress", job.state === "Processing" ? `${job.progress} %${job.progressMessage === null ? "" : ` ${job.progressMessage}`}` : null],
+    [
+      "progress",
+      job.state === "Processing"
+        ? `${job.progress} %${job.progressMessage === null ? "" : ` ${job.progressMessage}`}`
+        : null,
+    ],
     ["worker", job.worker],
     ["schedule", job.schedule],
     ["created", shortInstant(job.createdAt)],
     ["started", job.startedAt === null ? null : shortInstant(job.startedAt)],
     ["finished", job.finishedAt === null ? null : shortInstant(job.finishedAt)],
-    ["source", job.source === null ? null : `${sourceText(job)}, revision ${job.source.revision}${job.source.commit === null ? "" : `, commit ${job.source.commit.slice(0, 12)} by ${job.source.author ?? "?"}`}`],
+    [
+      "source",
+      job.source === null
+        ? null
+        : `${sourceText(job)}, revision ${job.source.revision}${job.source.commit === null ? "" : `, commit ${job.source.commit.slice(0, 12)} by ${job.source.author ?? "?"}`}`,
+    ],
     ["result", job.result === null || job.result === undefined ? null : JSON.stringify(job.result)],
     ["error", job.error],
   ];
   const lines = facts.flatMap(([name, value]) => (value === null ? [] : [`${name.padEnd(10)}${value}\n`]));
   const attempts = (job.attempts ?? []).map(
-    (attempt) => `  ${attempt.execution}  ${attempt.outcome.padEnd(10)} ${attempt.durationMs ?? "-"} ms  ${attempt.worker}${attempt.error === null ? "" : `  ${attempt.error}`}\n`,
+    (attempt) =>
+      `  ${attempt.execution}  ${attempt.outcome.padEnd(10)} ${attempt.durationMs ?? "-"} ms  ${attempt.worker}${attempt.error === null ? "" : `  ${attempt.error}`}\n`,
   );
   const timeline = (job.timeline ?? []).map(
-    (entry) => `  ${shortInstant(entry.at)}  ${entry.from ?? "(new)"} → ${entry.to}${entry.reason === null ? "" : `  ${entry.reason}`}\n`,
+    (entry) =>
+      `  ${shortInstant(entry.at)}  ${entry.from ?? "(new)"} → ${entry.to}${entry.reason === null ? "" : `  ${entry.reason}`}\n`,
   );
   return [
     ...lines,

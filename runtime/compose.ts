@@ -1,0 +1,243 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import { createWebApp } from "../web/app.ts";
+import { parseApiKeys } from "../web/auth.ts";
+import { checkListenAddress } from "../web/security.ts";
+import { startWebServer, type WebServer } from "../web/server.ts";
+import { openFolderSource } from "./adapters/files/folder-source.ts";
+import { bundleHandlers } from "./adapters/handlers/bundle.ts";
+import { createHandlerHost } from "./adapters/handlers/host.ts";
+import { createCleanupStore } from "./adapters/postgres/cleanup-store.ts";
+import { createDoorbell } from "./adapters/postgres/doorbell.ts";
+import { createExecutionStore } from "./adapters/postgres/execution-store.ts";
+import { createJobStore } from "./adapters/postgres/job-store.ts";
+import { createLeaseStore } from "./adapters/postgres/lease-store.ts";
+import { checkSchema } from "./adapters/postgres/migrate.ts";
+import { createPanelQueries } from "./adapters/postgres/panel-queries.ts";
+import { type DatabaseAddress, openDatabase } from "./adapters/postgres/pool.ts";
+import { createRevisionStore } from "./adapters/postgres/revision-store.ts";
+import { createScheduleStore } from "./adapters/postgres/schedule-store.ts";
+import { createWorkerStore } from "./adapters/postgres/worker-store.ts";
+import { systemClock } from "./adapters/system/clock.ts";
+import { createEventLog } from "./adapters/system/event-log.ts";
+import { systemIds } from "./adapters/system/ids.ts";
+import { systemRandom } from "./adapters/system/random.ts";
+import type { LoadedProject } from "./config/load-project.ts";
+import type { JobDefinition, RuntimeSettings } from "./config/objects.ts";
+import { type CompiledPayloadSchema, compilePayloadSchema, createPayloadValidator } from "./config/payload.ts";
+import { describeError } from "./core/errors.ts";
+import type { Json } from "./core/json.ts";
+import type { Logger } from "./core/logger.ts";
+import type { ProjectSnapshot } from "./protocol/ports/revisions.ts";
+import { createLook, type LookOptions } from "./reconcile/look.ts";
+import { createJobIntake } from "./services/intake.ts";
+import { createReconciler, type Reconciler } from "./services/reconciler.ts";
+import { startWorkerRole, type WorkerRole } from "./services/worker-role.ts";
+import { firesBetween } from "./time/next-fire.ts";
+import { VERSION } from "./version.ts";
+
+/** Everything that reads and writes one database; `close` ends all connections. */
+export type Stores = ReturnType<typeof openStores>;
+
+export interface StoreOptions {
+  readonly address: DatabaseAddress;
+  /** What the process is, as `pg_stat_activity` shows it. */
+  readonly role: string;
+  readonly poolSize: number;
+  readonly logger: Logger;
+}
+
+/** Renewals have three seconds, and connections nobody else can use up. */
+const LEASE_POOL = { size: 2, statementTimeoutMs: 3_000 };
+/** The panel waits for nobody, and nobody waits for the panel. */
+const PANEL_POOL = { size: 4, statementTimeoutMs: 5_000 };
+const WORK_STATEMENT_TIMEOUT_MS = 30_000;
+
+export function openStores({ address, role, poolSize, logger }: StoreOptions) {
+  const open = (name: string, pool: { readonly size: number; readonly statementTimeoutMs: number }) =>
+    openDatabase({ address, applicationName: `turno-${role}${name}`, logger, ...pool });
+  const database = open("", { size: poolSize, statementTimeoutMs: WORK_STATEMENT_TIMEOUT_MS });
+  const leaseDatabase = open("-leases", LEASE_POOL);
+  const panelDatabase = open("-panel", PANEL_POOL);
+  const doorbell = createDoorbell({ database, address, logger });
+  return {
+    database,
+    doorbell,
+    jobs: createJobStore(database, doorbell),
+    executions: createExecutionStore({ database, logger, monotonicMs: systemClock.monotonicMs }),
+    leases: createLeaseStore(leaseDatabase, doorbell),
+    schedules: createScheduleStore(database, doorbell),
+    workers: createWorkerStore(leaseDatabase),
+    cleanup: createCleanupStore(database),
+    revisions: createRevisionStore(database),
+    panel: createPanelQueries(panelDatabase),
+    async close(): Promise<void> {
+      await doorbell.close();
+      await Promise.all([database.close(), leaseDatabase.close(), panelDatabase.close()]);
+    },
+  };
+}
+
+export interface WebOptions {
+  readonly stores: Stores;
+  readonly settings: RuntimeSettings["api"];
+  readonly logger: Logger;
+}
+
+/** The API and the panel over one database. */
+export function composeWebApp({ stores, settings, logger }: WebOptions) {
+  return createWebApp({
+    jobs: stores.jobs,
+    intake: createJobIntake({ store: stores.jobs, ids: systemIds, validatePayload: createPayloadValidator() }),
+    schedules: stores.schedules,
+    panel: stores.panel,
+    forecastFires: (spec, { after, until, limit }) => firesBetween(spec.timing, after, until, limit),
+    async health() {
+      try {
+        await stores.database.query("select 1");
+        return { database: { status: "up", detail: null } };
+      } catch (error) {
+        return { database: { status: "down", detail: describeError(error) } };
+      }
+    },
+    keys: parseApiKeys(settings.keys),
+    sessionSecret: randomBytes(32),
+    clock: systemClock,
+    ids: systemIds,
+    logger,
+    settings: { version: VERSION, allowedOrigins: settings.allowedOrigins },
+  });
+}
+
+export interface ServerOptions extends WebOptions {
+  /** A busy port is passed over for the next free one. */
+  readonly passBusyPorts: boolean;
+}
+
+/** How many ports are tried after the wanted one. */
+const PORT_TRIES = 100;
+
+/** The server role: API and panel. Throws TURNO_API_REFUSED, TURNO_PORT_BUSY. */
+export async function startServer(options: ServerOptions): Promise<WebServer> {
+  const { settings, stores } = options;
+  checkListenAddress({ host: settings.host, keys: parseApiKeys(settings.keys) });
+  await checkSchema(stores.database);
+  const app = composeWebApp(options);
+  for (let port = settings.port; ; port += 1) {
+    try {
+      return await startWebServer({ app, host: settings.host, port });
+    } catch (error) {
+      const isBusy = (error as { code?: unknown }).code === "TURNO_PORT_BUSY";
+      if (!isBusy || !options.passBusyPorts || port >= settings.port + PORT_TRIES) throw error;
+      options.logger.warn("the port is taken, the next one is tried", { port });
+    }
+  }
+}
+
+export interface WorkerOptions {
+  readonly stores: Stores;
+  readonly settings: RuntimeSettings;
+  /** Folder of the project, where bundles are kept and commands run. */
+  readonly root: string;
+  readonly bundlesDir: string;
+  /** Variables that handlers in threads see beside the process's own. */
+  readonly handlerEnv: Readonly<Record<string, string>>;
+  readonly logger: Logger;
+}
+
+/** The worker role: runs jobs, and leads scheduling, recovery and clean-up when elected. */
+export async function startWorker(
+  options: WorkerOptions,
+): Promise<{ readonly role: WorkerRole; stop(): Promise<void> }> {
+  const { stores, settings, logger } = options;
+  await checkSchema(stores.database);
+  await stores.cleanup.preparePartitions();
+  const host = createHandlerHost({
+    projectRoot: options.root,
+    bundlesDir: options.bundlesDir,
+    loadBundle: (hash) => stores.executions.loadBundle(hash),
+    threadEnv: options.handlerEnv,
+    clock: systemClock,
+    logger,
+  });
+  const id = systemIds.workerId();
+  const role = await startWorkerRole({
+    info: { id, name: `${hostname()}-${id.slice(-4)}`, host: hostname(), pid: process.pid, version: VERSION },
+    store: { ...stores.executions, ...stores.leases, ...stores.schedules, ...stores.workers, ...stores.cleanup },
+    host,
+    doorbell: stores.doorbell,
+    ids: systemIds,
+    settings,
+    checkPayload: createPayloadCheck(),
+    clock: systemClock,
+    random: systemRandom,
+    observer: createEventLog(logger),
+  });
+  return {
+    role,
+    async stop() {
+      await role.stop();
+      await host.close();
+    },
+  };
+}
+
+/** Compiles each definition's schema once. */
+function createPayloadCheck(): (definition: JobDefinition, payload: Json) => string | null {
+  const compiled = new WeakMap<JobDefinition, CompiledPayloadSchema>();
+  return (definition, payload) => {
+    if (definition.payloadSchema === null) return null;
+    let schema = compiled.get(definition);
+    if (schema === undefined) {
+      schema = compilePayloadSchema(definition.payloadSchema);
+      compiled.set(definition, schema);
+    }
+    const [problem] = schema.ok ? schema.validate(payload) : schema.problems;
+    return problem === undefined
+      ? null
+      : `the payload does not fit the job's schema: ${problem.pointer || "/"} ${problem.message}`;
+  };
+}
+
+export interface ReconcilerOptions {
+  readonly stores: Stores;
+  readonly root: string;
+  readonly loadProject: (files: ProjectSnapshot["files"]) => LoadedProject;
+  /** A command's name, for the history. */
+  readonly appliedBy: string;
+  /** The database belongs to this folder alone. */
+  readonly takeOver: boolean;
+  readonly logger: Logger;
+}
+
+/** The reconciler role: brings the folder's files into force. */
+export function composeReconciler(options: ReconcilerOptions): Reconciler {
+  const look = lookOptions(options);
+  return createReconciler({
+    source: look.source,
+    look: createLook(look),
+    store: options.stores.revisions,
+    doorbell: options.stores.doorbell,
+    logger: options.logger,
+    appliedBy: `${hostname()} ${options.appliedBy}`,
+    takeOver: options.takeOver,
+  });
+}
+
+/** Follows the folder's files until it is stopped. */
+export function startReconciler(reconciler: Reconciler, logger: Logger): ReturnType<Reconciler["start"]> {
+  return reconciler.start({ clock: systemClock, random: systemRandom, observer: createEventLog(logger) });
+}
+
+/** The folder's source, and how its files and handlers are read; what plan and apply look with. */
+export function lookOptions({
+  root,
+  loadProject,
+  logger,
+}: Pick<ReconcilerOptions, "root" | "loadProject" | "logger">): LookOptions {
+  return {
+    source: openFolderSource({ root, logger }),
+    loadProject,
+    bundleHandlers: ({ handlersDir, entries }) => bundleHandlers({ root, handlersDir, entries }),
+  };
+}
