@@ -112,6 +112,13 @@ describe("a command's exit code", () => {
     });
   });
 
+  test.each([[{}], [{ command: [] }], [{ command: "ls" }], [{ command: ["ls"], env: { A: 1 } }]])(
+    "settings that nobody validated (%j) are permanent",
+    async (settings) => {
+      expect(await start(settings).outcome).toMatchObject({ kind: "threw", error: { permanent: true } });
+    },
+  );
+
   test("a reference to an environment variable that is not set is permanent and names it", async () => {
     // biome-ignore lint/suspicious/noTemplateCurlyInString: the reference as it stands in YAML
     const outcome = await start({ ...evaluate(""), env: { A: "${env:TURNO_TEST_NOT_SET}" } }).outcome;

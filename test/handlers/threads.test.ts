@@ -241,4 +241,5 @@ test("closing the host ends what still runs", async () => {
   const blocked = await bench.startAndWait("blocked.ts");
   await bench.host.close();
   expect(await blocked.outcome).toEqual({ kind: "cut-off" });
+  expect(await bench.run("echo.ts")).toEqual({ kind: "neighbour-ended" });
 });

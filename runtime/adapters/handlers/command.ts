@@ -109,7 +109,11 @@ export function createCommandRunner(options: CommandRunnerOptions): CommandRunne
 }
 
 function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptions): HandlerRun {
-  const settings = definition.settings as unknown as CommandSettings;
+  const settings = readSettings(definition.settings);
+  if (settings === null) {
+    const message = "expected settings such as { command: [program, argument] }; turno validate says what is wrong";
+    return settledRun({ kind: "threw", error: commandError(message, { permanent: true }) });
+  }
   const environment = resolveEnvironment(settings.env ?? {});
   if ("missing" in environment) {
     const message = `the command's environment refers to ${environment.missing}, which this worker does not have`;
@@ -186,6 +190,22 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
       signalGroup(child.pid, "SIGKILL");
     },
   };
+}
+
+/** What the schema promises and this code relies on; definitions of before the schema may hold anything. */
+function readSettings(settings: JsonObject): CommandSettings | null {
+  const { command, cwd, env = {}, outputLimit } = settings;
+  const isText = (value: unknown) => typeof value === "string";
+  const valid =
+    Array.isArray(command) &&
+    command.length > 0 &&
+    command.every(isText) &&
+    (cwd === undefined || isText(cwd)) &&
+    typeof env === "object" &&
+    env !== null &&
+    Object.values(env).every(isText) &&
+    (outputLimit === undefined || typeof outputLimit === "number");
+  return valid ? (settings as unknown as CommandSettings) : null;
 }
 
 interface Exit {

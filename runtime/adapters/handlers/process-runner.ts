@@ -62,6 +62,10 @@ export function createProcessRunner({ cwd, env, logger }: ProcessRunnerOptions):
 
   return {
     start(work) {
+      if (closed) {
+        work.settle({ kind: "neighbour-ended" });
+        return { abort: () => {}, end: () => {} };
+      }
       const child = take();
       let ended = false;
       let settled = false;

@@ -59,6 +59,7 @@ export function createThreadPool({ threads: sharedLimit, env, logger }: ThreadPo
   const threads = new Set<Thread>();
   /** Groups (type and bundle) that no longer run among others; new code gets a new chance. */
   const apart = new Set<string>();
+  let closed = false;
 
   const sweep = setInterval(() => {
     const limit = performance.now() - OWN_IDLE_MS;
@@ -178,6 +179,10 @@ export function createThreadPool({ threads: sharedLimit, env, logger }: ThreadPo
 
   return {
     start(work) {
+      if (closed) {
+        work.settle({ kind: "neighbour-ended" });
+        return { abort: () => {}, end: () => {} };
+      }
       const group = groupOf(work.definition);
       const thread = choose(apart.size > 0 && apart.has(group) ? group : SHARED);
       const id = ++thread.lastRunId;
@@ -200,6 +205,7 @@ export function createThreadPool({ threads: sharedLimit, env, logger }: ThreadPo
     },
     size: () => threads.size,
     async close() {
+      closed = true;
       clearInterval(sweep);
       const ending = [...threads];
       for (const thread of ending) {

@@ -20,7 +20,7 @@ export type HandlerOutcome =
   | { readonly kind: "threw"; readonly error: HandlerError }
   /** Ended by `end()` after it ignored its abort. */
   | { readonly kind: "cut-off" }
-  /** Its thread was ended because of another job in it. */
+  /** Its thread was ended because of another job in it, or none of its code had run yet: nobody is to be charged. */
   | { readonly kind: "neighbour-ended" }
   /** Its thread or process died under it. */
   | { readonly kind: "crashed"; readonly detail: string }
