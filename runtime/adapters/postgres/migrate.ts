@@ -5,9 +5,6 @@ import { TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "./pool.ts";
 
-/** The schema versions this code works with; `newest` is the number of the last migration file. */
-export const SCHEMA_RANGE = { oldest: 1, newest: 1 } as const;
-
 export interface MigrationReport {
   /** Names of the files applied now, in order; empty when the schema was up to date. */
   readonly applied: readonly string[];
@@ -60,18 +57,20 @@ export async function migrate(
   }
 }
 
-/** Refuses to work on a schema that is older or newer than this code knows; for every role but the migrator. */
-export async function checkSchema(database: Database): Promise<void> {
+/**
+ * Refuses to work on a schema that is not the one of this code's own migrations; for every role but the migrator.
+ * Throws TURNO_DATABASE_SCHEMA.
+ */
+export async function checkSchema(database: Database, directory: string = MIGRATIONS_DIR): Promise<void> {
+  const expected = (await readMigrations(directory)).length;
   const version = await readVersion(database);
-  if (version >= SCHEMA_RANGE.oldest && version <= SCHEMA_RANGE.newest) return;
-  const { oldest, newest } = SCHEMA_RANGE;
-  const expected = oldest === newest ? `${newest}` : `${oldest} to ${newest}`;
-  const isBehind = version < oldest;
+  if (version === expected) return;
+  const found = version === 0 ? "has none" : `has ${version}`;
   throw new TurnoError(
     "TURNO_DATABASE_SCHEMA",
-    `this version of Turno works with database schema ${expected}, and the database has ${version === 0 ? "none" : version}`,
+    `this Turno works with database schema ${expected}, and the database ${found}`,
     {
-      hint: isBehind ? "run turno migrate" : "a newer Turno has migrated this database: upgrade this process",
+      hint: version < expected ? "run turno migrate" : "a newer Turno has migrated this database: upgrade this process",
     },
   );
 }
