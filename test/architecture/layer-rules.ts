@@ -31,7 +31,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   adapters: { path: /^runtime\/adapters\//, value: ["core", "ports", "handler"], types: ["config"], isPure: false },
   web: { path: /^web\//, value: ["core", "ports"], types: ["config"], isPure: true },
   composition: {
-    path: /^runtime\/(cli\/|compose\.ts$|compose\/|index\.ts$)/,
+    path: /^runtime\/(cli\/|compose\/|(compose|index|version)\.ts$)/,
     value: ["core", "handler", "time", "config", "ports", "protocol", "reconcile", "services", "adapters", "web"],
     isPure: false,
   },
