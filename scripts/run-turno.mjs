@@ -16,16 +16,16 @@ export function runTurno(args) {
       stdio: "inherit",
       detached: process.platform !== "win32",
     });
-    let last = { signal: "", at: Number.NEGATIVE_INFINITY };
+    const forwardedAt = new Map();
     const forward = (signal) => {
       const at = performance.now();
-      const isRepeated = last.signal === signal && at - last.at < SAME_SIGNAL_MS;
-      last = { signal, at };
+      const isRepeated = at - (forwardedAt.get(signal) ?? Number.NEGATIVE_INFINITY) < SAME_SIGNAL_MS;
+      forwardedAt.set(signal, at);
       if (!isRepeated) child.kill(signal);
     };
     for (const signal of FORWARDED) process.on(signal, () => forward(signal));
     const watch = watchNpmShell(() => {
-      if (last.signal === "") forward("SIGTERM");
+      if (forwardedAt.size === 0) forward("SIGTERM");
     });
     child.once("error", fail);
     child.once("exit", (code, signal) => {

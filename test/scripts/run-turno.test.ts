@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { runProgram } from "../support/programs.ts";
+import { type RunningProgram, runProgram } from "../support/programs.ts";
 
 const SCRIPTS = fileURLToPath(new URL("../../scripts/", import.meta.url));
 const FAKE_TURNO = `
@@ -20,6 +20,7 @@ process.exitCode = await runTurno(["up", "--port", "0"]);
 `;
 
 let project: string;
+const programs: RunningProgram[] = [];
 
 beforeEach(async () => {
   project = await mkdtemp(join(tmpdir(), "turno start "));
@@ -30,10 +31,20 @@ beforeEach(async () => {
   await writeFile(join(project, "starter.mjs"), STARTER);
 });
 
-afterEach(() => rm(project, { recursive: true }));
+afterEach(async () => {
+  // The program behind a starter ends with its SIGHUP, also where a test failed half-way.
+  for (const { child } of programs.splice(0)) child.kill("SIGHUP");
+  await rm(project, { recursive: true });
+});
+
+function run(...args: Parameters<typeof runProgram>): RunningProgram {
+  const program = runProgram(...args);
+  programs.push(program);
+  return program;
+}
 
 test("a signal that comes twice, from the terminal and from npm, reaches the program once, and its exit code is passed on", async () => {
-  const starter = runProgram(join(project, "starter.mjs"), []);
+  const starter = run(join(project, "starter.mjs"), []);
   expect(await starter.nextLine()).toBe("arguments up --port 0");
   await starter.nextLine();
   starter.child.kill("SIGINT");
@@ -48,7 +59,7 @@ test("a signal that comes twice, from the terminal and from npm, reaches the pro
 
 test("when npm's shell is ended and tells nobody, the program is ended all the same", async () => {
   const command = `'${process.execPath}' '${join(project, "starter.mjs")}'; true`;
-  const shell = runProgram("-c", [command], { program: "sh", env: { npm_lifecycle_event: "start" } });
+  const shell = run("-c", [command], { program: "sh", env: { npm_lifecycle_event: "start" } });
   await shell.nextLine();
   const pid = Number(await shell.nextLine());
   shell.child.kill("SIGTERM");
@@ -58,14 +69,14 @@ test("when npm's shell is ended and tells nobody, the program is ended all the s
 
 test("an old Node is told which version is needed before anything else is loaded", async () => {
   const pretend = `data:text/javascript,Object.defineProperty(process,"versions",{value:{node:"18.20.4"}})`;
-  const starter = runProgram("--import", [pretend, join(project, "scripts", "start.mjs")], { stderr: "pipe" });
+  const starter = run("--import", [pretend, join(project, "scripts", "start.mjs")], { stderr: "pipe" });
   const [code] = await once(starter.child, "exit");
   expect(code).toBe(1);
   expect(await starter.errors()).toMatch(/needs Node\.js 20\.19 or newer, and this is 18\.20\.4/);
 });
 
 test("a project without its lock file says what is missing", async () => {
-  const starter = runProgram(join(project, "scripts", "start.mjs"), [], { stderr: "pipe" });
+  const starter = run(join(project, "scripts", "start.mjs"), [], { stderr: "pipe" });
   expect((await once(starter.child, "exit"))[0]).toBe(1);
   expect(await starter.errors()).toContain("package-lock.json is missing");
 });
