@@ -133,6 +133,14 @@ test("the server has the settings of a job runner and times in UTC", async () =>
   expect(rows).toEqual([{ buffers: "128MB", listens: "", zone: "UTC", fsync: "off", encoding: "UTF8" }]);
 });
 
+test("a process that has nothing else to do lives until its server has stopped", async () => {
+  await copyMadeData();
+  const { owner, pid } = await startOwner();
+  owner.child.kill("SIGTERM");
+  expect(await owner.nextLine()).toBe("stopped");
+  expect(await inspectProcess(pid)).toBeNull();
+});
+
 test("stopping twice is the same as stopping once", async () => {
   await copyMadeData();
   const server = await start();

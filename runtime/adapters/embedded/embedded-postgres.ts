@@ -51,7 +51,11 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   if (found !== null && !kept) await removeSocketDir(found.socketDir);
   const socketDir = kept ? found.socketDir : await chooseSocketDir(folder);
   const site: ServerSite = { ...folder, binaries, socketDir, durable, logger };
-  const server = await adoptOrSpawn(site, signal);
+  const server = await adoptOrSpawn(site, signal).catch((error: unknown) => {
+    if (error instanceof TurnoError || signal.aborted) throw error;
+    const message = `the embedded PostgreSQL in ${site.dataDir} could not be started: ${describeError(error)}`;
+    throw new TurnoError("TURNO_EMBEDDED_START", message, { cause: error });
+  });
   return supervise(site, server);
 }
 

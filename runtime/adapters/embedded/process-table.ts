@@ -13,9 +13,7 @@ export interface ProcessFacts {
 /** The facts of a living process; null when there is none, or only a zombie that nobody has reaped. */
 export async function inspectProcess(pid: number): Promise<ProcessFacts | null> {
   if (!existsInTable(pid)) return null;
-  if (process.platform === "linux") return inspectLinux(pid);
-  if (process.platform === "win32") return { command: "postgres", stamp: "", workingFolder: null };
-  return inspectByPs(pid);
+  return process.platform === "linux" ? inspectLinux(pid) : inspectByPs(pid);
 }
 
 /** Whether the process table has the number, zombies included: what PostgreSQL's own lock file check sees. */

@@ -160,6 +160,8 @@ function childServer(child: ChildProcess): RunningServer {
     },
     async stop(signal, limitMs) {
       if (hasEnded(child)) return true;
+      // A process with nothing else to do has to live until its server has ended.
+      child.ref();
       const exited = once(child, "exit", { signal: AbortSignal.timeout(limitMs) });
       child.kill(signal);
       return exited.then(
