@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { COMMAND_SETTINGS_SCHEMA, createCommandRunner } from "../../runtime/adapters/handlers/command.ts";
+import { createCommandRunner } from "../../runtime/adapters/handlers/command.ts";
+import { COMMAND_SETTINGS_SCHEMA } from "../../runtime/adapters/handlers/command-settings.ts";
 import type { JsonObject } from "../../runtime/core/json.ts";
 import { makeDefinition, makeFolder, makeRequest, type RunOptions } from "./support.ts";
 

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { resolve } from "node:path";
 import { describeError } from "../../core/errors.ts";
-import type { Json, JsonObject } from "../../core/json.ts";
+import type { Json } from "../../core/json.ts";
 import { storableJson, storableText } from "../../core/storable.ts";
 import type {
   AbortReason,
@@ -11,73 +11,21 @@ import type {
   RunRequest,
 } from "../../protocol/ports/handlers.ts";
 import type { Clock } from "../../protocol/ports/surroundings.ts";
+import {
+  type CommandSettings,
+  DEFAULT_OUTPUT_LIMIT,
+  readCommandSettings,
+  resolveEnvironment,
+} from "./command-settings.ts";
+import { captureTail } from "./output-tail.ts";
 import { childEnvironment, signalGroup } from "./process-group.ts";
 
 /** The name by which job types ask for a command instead of a handler file. */
 export const COMMAND_HANDLER = "builtin/command";
-const DEFAULT_OUTPUT_LIMIT = 64 * 1024;
 /** After SIGTERM, before SIGKILL. */
 const DEFAULT_GRACE_MS = 10_000;
 /** Processes left behind may keep the output open after the command's own end. */
 const OUTPUT_GRACE_MS = 500;
-const ENV_REFERENCE = /^\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}$/;
-/** Shorter values would blot out ordinary output. */
-const MIN_MASKED_LENGTH = 6;
-
-/** JSON Schema (2020-12) of `spec.settings` of a job type with `handler: builtin/command`. */
-export const COMMAND_SETTINGS_SCHEMA: JsonObject = {
-  type: "object",
-  required: ["command"],
-  additionalProperties: false,
-  properties: {
-    command: {
-      type: "array",
-      minItems: 1,
-      maxItems: 1000,
-      items: { type: "string", pattern: "^[^\\u0000]*$" },
-      description: "Program and arguments, handed over as they are: no shell reads them.",
-    },
-    cwd: { type: "string", minLength: 1, description: "Working folder, relative to the project's root (the default)." },
-    env: {
-      type: "object",
-      propertyNames: { pattern: "^[A-Za-z_][A-Za-z0-9_]*$" },
-      additionalProperties: { type: "string" },
-      description:
-        "Environment beside PATH, HOME, LANG, TZ and TMPDIR; a value that is a reference to the environment (env:NAME in a dollar brace) takes the worker's own.",
-    },
-    exitCodes: {
-      type: "object",
-      additionalProperties: false,
-      properties: {
-        retry: {
-          type: "array",
-          items: { type: "integer", minimum: 1, maximum: 255 },
-          description: "Codes worth another attempt. When given, every code in neither list is permanent.",
-        },
-        permanent: {
-          type: "array",
-          items: { type: "integer", minimum: 1, maximum: 255 },
-          description: "Codes that no retry can mend.",
-        },
-      },
-    },
-    outputLimit: {
-      type: "integer",
-      minimum: 0,
-      maximum: 131072,
-      default: DEFAULT_OUTPUT_LIMIT,
-      description: "Bytes kept of the end of standard output, and of standard error.",
-    },
-  },
-};
-
-export interface CommandSettings {
-  readonly command: readonly string[];
-  readonly cwd?: string;
-  readonly env?: Readonly<Record<string, string>>;
-  readonly exitCodes?: { readonly retry?: readonly number[]; readonly permanent?: readonly number[] };
-  readonly outputLimit?: number;
-}
 
 export interface CommandRunner {
   run(request: RunRequest): HandlerRun;
@@ -109,7 +57,7 @@ export function createCommandRunner(options: CommandRunnerOptions): CommandRunne
 }
 
 function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptions): HandlerRun {
-  const settings = readSettings(definition.settings);
+  const settings = readCommandSettings(definition.settings);
   if (settings === null) {
     const message = "expected settings such as { command: [program, argument] }; turno validate says what is wrong";
     return settledRun({ kind: "threw", error: commandError(message, { permanent: true }) });
@@ -192,22 +140,6 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
   };
 }
 
-/** What the schema promises and this code relies on; definitions of before the schema may hold anything. */
-function readSettings(settings: JsonObject): CommandSettings | null {
-  const { command, cwd, env = {}, outputLimit } = settings;
-  const isText = (value: unknown) => typeof value === "string";
-  const valid =
-    Array.isArray(command) &&
-    command.length > 0 &&
-    command.every(isText) &&
-    (cwd === undefined || isText(cwd)) &&
-    typeof env === "object" &&
-    env !== null &&
-    Object.values(env).every(isText) &&
-    (outputLimit === undefined || typeof outputLimit === "number");
-  return valid ? (settings as unknown as CommandSettings) : null;
-}
-
 interface Exit {
   readonly program: string;
   readonly code: number | null;
@@ -267,54 +199,6 @@ function commandError(
     stack: tail === "" ? null : storableText(tail, 16 * 1024),
     permanent,
     retryAfterMs: null,
-  };
-}
-
-type ResolvedEnvironment =
-  | { readonly values: Readonly<Record<string, string>>; readonly secrets: readonly string[] }
-  | { readonly missing: string };
-
-function resolveEnvironment(declared: Readonly<Record<string, string>>): ResolvedEnvironment {
-  const values: Record<string, string> = {};
-  const secrets: string[] = [];
-  for (const [name, text] of Object.entries(declared)) {
-    const reference = ENV_REFERENCE.exec(text)?.[1];
-    const value = reference === undefined ? text : process.env[reference];
-    if (value === undefined) return { missing: `\${env:${reference}}` };
-    if (reference !== undefined && value.length >= MIN_MASKED_LENGTH) secrets.push(value);
-    values[name] = value;
-  }
-  return { values, secrets };
-}
-
-interface Tail {
-  text(secrets: readonly string[]): string;
-  dropped(): number;
-}
-
-/** Keeps the end of a stream, at most `limit` bytes, whatever its length. */
-function captureTail(stream: NodeJS.ReadableStream | null, limit: number): Tail {
-  const chunks: Buffer[] = [];
-  let kept = 0;
-  let total = 0;
-  stream?.on("data", (chunk: Buffer) => {
-    chunks.push(chunk);
-    kept += chunk.length;
-    total += chunk.length;
-    for (let first = chunks[0]; first !== undefined && kept - first.length >= limit; first = chunks[0]) {
-      chunks.shift();
-      kept -= first.length;
-    }
-  });
-  stream?.on("error", () => {});
-  return {
-    text(secrets) {
-      const bytes = Buffer.concat(chunks);
-      let text = storableText(bytes.subarray(Math.max(0, bytes.length - limit)).toString("utf8"), limit * 3 + 16);
-      for (const secret of secrets) text = text.replaceAll(secret, "***");
-      return text;
-    },
-    dropped: () => Math.max(0, total - limit),
   };
 }
 
