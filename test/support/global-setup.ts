@@ -1,15 +1,16 @@
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import type { TestProject } from "vitest/node";
 import { startEmbeddedPostgres } from "../../runtime/adapters/embedded/embedded-postgres.ts";
-import { readOwner, readPostmasterFile } from "../../runtime/adapters/embedded/postmaster-file.ts";
+import { isPostmasterAlive, readOwner, readPostmasterFile } from "../../runtime/adapters/embedded/postmaster-file.ts";
 import { migrate } from "../../runtime/adapters/postgres/migrate.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
 import "./database.ts";
 
 const FOLDER_PREFIX = "turno-test-";
+const STARTING_LIMIT_MS = 120_000;
 const TEMPLATE = "turno_template";
 
 /** One PostgreSQL for the whole run, with a migrated template that test databases are copied from. */
@@ -48,12 +49,11 @@ async function removeAbandonedServers(): Promise<void> {
     const folder = join(tmpdir(), entry);
     const dataDir = join(folder, "postgres");
     const server = await readPostmasterFile(dataDir);
-    if (server === null || (await readOwner(dataDir)) !== "none") continue;
-    try {
-      process.kill(server.pid, "SIGQUIT");
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ESRCH") continue;
-    }
+    if ((await readOwner(dataDir)) !== "none") continue;
+    // A run that is just starting has no owner yet.
+    const { mtimeMs } = await stat(folder).catch(() => ({ mtimeMs: Date.now() }));
+    if (Date.now() - mtimeMs < STARTING_LIMIT_MS) continue;
+    if (server !== null && (await isPostmasterAlive(dataDir, server.pid))) process.kill(server.pid, "SIGQUIT");
     await rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
   }
 }
