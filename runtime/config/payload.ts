@@ -23,15 +23,19 @@ export type CompiledPayloadSchema =
 /** Text that patterns are tried on is at most this long: some patterns take time with its square. */
 const MAX_PATTERN_TEXT = 8192;
 const MAX_PROBLEMS = 100;
-/** Those that the engine reads without having them in its table. */
-const CORE_KEYWORDS = new Set(["$ref", "$dynamicRef", "$defs", "$comment", "$anchor", "$dynamicAnchor", "definitions"]);
-/** The ones that people misspell. */
-const ALL_KEYWORDS = (
-  "type properties required additionalProperties items prefixItems enum const pattern format minimum maximum " +
-  "exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems contains " +
-  "minProperties maxProperties patternProperties propertyNames dependentRequired dependentSchemas allOf anyOf oneOf " +
-  "not if then else title description default examples $ref $defs unevaluatedProperties unevaluatedItems"
-).split(" ");
+/** The ones of JSON Schema that the engine reads without having a rule for them. */
+const PLAIN_KEYWORDS =
+  "$ref $dynamicRef $anchor $dynamicAnchor $defs $comment $vocabulary definitions title description default examples " +
+  "deprecated readOnly writeOnly contentEncoding contentMediaType contentSchema";
+const KEYWORDS = new Set(
+  (
+    "type properties required additionalProperties items prefixItems enum const pattern format minimum maximum " +
+    "exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems contains " +
+    "minContains maxContains minProperties maxProperties patternProperties propertyNames dependentRequired " +
+    "dependentSchemas allOf anyOf oneOf not if then else unevaluatedProperties unevaluatedItems " +
+    PLAIN_KEYWORDS
+  ).split(" "),
+);
 
 /**
  * A JSON Schema (2020-12, every reference inside it) → a validator. Unknown keywords and formats, and patterns that
@@ -44,15 +48,15 @@ export function compilePayloadSchema(schema: PayloadSchema): CompiledPayloadSche
   });
   const engine = sharedEngine();
   const unknown = findKeywords(schema).flatMap(({ pointer, keyword }) => {
-    if (engine.getKeyword(keyword) !== false || CORE_KEYWORDS.has(keyword)) return [];
-    const nearest = nearestName(keyword, ALL_KEYWORDS);
+    if (KEYWORDS.has(keyword) || engine.getKeyword(keyword) !== false) return [];
+    const nearest = nearestName(keyword, KEYWORDS);
     const hint = nearest === null ? "" : `; did you mean ${nearest}?`;
     return [{ pointer, message: `the keyword "${keyword}" is not one of JSON Schema 2020-12${hint}` }];
   });
   if (unsafe.length + unknown.length > 0) return { ok: false, problems: [...unknown, ...unsafe] };
   try {
     if (engine.validateSchema(schema as Record<string, unknown>) !== true) {
-      return { ok: false, problems: describeErrors(engine.errors ?? []).slice(0, 5) };
+      return { ok: false, problems: firstPerPlace(describeErrors(engine.errors ?? [])) };
     }
     const validator = engine.compile(schema as Record<string, unknown>);
     return { ok: true, validate: (payload) => runValidator(validator, payload) };
@@ -89,7 +93,6 @@ function sharedEngine(): Ajv2020 {
     strictTypes: false,
     strictTuples: false,
     logger: false,
-    addUsedSchema: false,
     code: { regExp: Object.assign(boundedPattern, { code: "" }) },
   });
   // Keywords of OpenAPI and of editors that only describe.
@@ -111,6 +114,11 @@ function runValidator(validator: ValidateFunction, payload: Json): readonly Payl
   } catch (error) {
     return [{ pointer: "", message: `the payload could not be checked: ${describeError(error)}` }];
   }
+}
+
+/** Alternatives of the meta-schema each complain about one value. */
+function firstPerPlace(problems: readonly PayloadProblem[]): readonly PayloadProblem[] {
+  return problems.filter(({ pointer }, index) => problems.findIndex((other) => other.pointer === pointer) === index);
 }
 
 function describeErrors(errors: readonly ErrorObject[]): readonly PayloadProblem[] {

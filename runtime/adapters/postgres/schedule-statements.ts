@@ -142,18 +142,22 @@ made as (${INSERT_FIRED}
   returning id, queue
 ),${PAYLOADS_AND_COUNTERS},
 noted as (
-  update turno.recurring_jobs r set last_job_id = f.job_id, last_fire_at = f.fire_at from fired f where r.name = f.schedule
+  update turno.recurring_jobs r
+  set last_job_id = coalesce(f.job_id, r.last_job_id), last_fire_at = coalesce(f.fire_at, r.last_fire_at), fired_cold_start = c.cold_start
+  from chosen c
+  left join fired f on f.schedule = c.name
+  where r.name = c.name
 )
 select id, queue from made`;
 
 /** Fires once for the present cold start, unless a run is still on its way. $1 text[] names · $2 uuid[] job ids. */
 export const FIRE_ON_START = fireNow({
   chosen: `
-  update turno.recurring_jobs r
-  set fired_cold_start = i.cold_starts
-  from turno.installation i
+  select r.name, r.job_type, r.object_id, r.spec, i.cold_starts as cold_start
+  from turno.recurring_jobs r
+  cross join turno.installation i
   where r.name = any ($1::text[]) and r.fired_cold_start < i.cold_starts and not r.suspended
-  returning r.name, r.job_type, r.object_id, r.spec`,
+  for update of r`,
   outcome: "on-start",
   blocked:
     "c.spec ->> 'concurrencyPolicy' <> 'Forbid' or not exists (select from turno.jobs_live j where j.schedule = c.name)",
@@ -162,7 +166,10 @@ export const FIRE_ON_START = fireNow({
 /** Fires by hand, whatever the timing and the overlap policy. $1 text[] name · $2 uuid[] job id. Empty: no such schedule. */
 export const TRIGGER_SCHEDULE = fireNow({
   chosen: `
-  select r.name, r.job_type, r.object_id, r.spec from turno.recurring_jobs r where r.name = any ($1::text[])`,
+  select r.name, r.job_type, r.object_id, r.spec, r.fired_cold_start as cold_start
+  from turno.recurring_jobs r
+  where r.name = any ($1::text[])
+  for update`,
   outcome: "manual",
   blocked: "true",
 });

@@ -65,6 +65,7 @@ export function withClientOptions(command: Command): Command {
 }
 
 const POLL_MS = 200;
+const RESULT_SHOWN = 400;
 
 export function addJobCommands(
   program: Command,
@@ -234,6 +235,13 @@ export function closing(client: ApiClient): ApiClient & AsyncDisposable {
   return { ...client, [Symbol.asyncDispose]: () => client.close() };
 }
 
+/** A result is shown whole with --json. */
+function shorten(text: string): string {
+  return text.length <= RESULT_SHOWN
+    ? text
+    : `${text.slice(0, RESULT_SHOWN)}… (${text.length} characters; all with --json)`;
+}
+
 function stateText(job: JobBody): string {
   return job.hold === null ? job.state : `${job.state} (${job.hold})`;
 }
@@ -266,7 +274,7 @@ function jobText(job: JobBody): string {
         ? null
         : `${sourceText(job)}, revision ${job.source.revision}${job.source.commit === null ? "" : `, commit ${job.source.commit.slice(0, 12)} by ${job.source.author ?? "?"}`}`,
     ],
-    ["result", job.result === null || job.result === undefined ? null : JSON.stringify(job.result)],
+    ["result", job.result === null || job.result === undefined ? null : shorten(JSON.stringify(job.result))],
     ["error", job.error],
   ];
   const lines = facts.flatMap(([name, value]) => (value === null ? [] : [`${name.padEnd(10)}${value}\n`]));

@@ -23,7 +23,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .option("--port <n>", "listen on this port instead of the project's; 0: a free one")
     .option("--pass-busy-port", "take the next free port when the port is taken")
     .action(async (options: RoleOptions & { host?: string; port?: string; passBusyPort?: boolean }) => {
-      const role = await openRole(io, options, "server");
+      await using role = await openRole(io, options, "server");
       const { api } = role.project.settings;
       const settings = {
         ...api,
@@ -34,7 +34,6 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       announce(io, { kind: "ready", url: server.url }, `the API and the panel: ${server.url}`);
       await stopRequested(io.signal);
       await server.close();
-      await role.close();
     });
 
   program
@@ -43,7 +42,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .option("--dir <folder>", "the project's folder (default: here)")
     .option("--queue <name=slots...>", "serve these queues instead of the project's")
     .action(async (options: RoleOptions & { queue?: readonly string[] }) => {
-      const role = await openRole(io, options, "worker");
+      await using role = await openRole(io, options, "worker");
       const settings = withQueues(role.project.settings, options.queue);
       const { paths } = role.project;
       const worker = await startWorker({
@@ -61,7 +60,6 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       announce(io, { kind: "ready", url: null }, `the worker serves ${queues}`);
       await stopRequested(io.signal);
       await worker.stop();
-      await role.close();
     });
 
   program
@@ -69,7 +67,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .description("watch the project's files and bring every change into force")
     .option("--dir <folder>", "the project's folder (default: here)")
     .action(async (options: RoleOptions) => {
-      const role = await openRole(io, options, "reconciler");
+      await using role = await openRole(io, options, "reconciler");
       const { project } = role;
       if (project.problems.length > 0) role.logger.error("turno.yaml has problems; run turno validate");
       const reconciler = composeReconciler({
@@ -87,7 +85,6 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       );
       await stopRequested(io.signal);
       await following.stop();
-      await role.close();
     });
 }
 
@@ -96,7 +93,7 @@ async function openRole(io: CommandIo, options: RoleOptions, role: string) {
   const project = await openProject(io, { dir: options.dir, filesOptional: role !== "reconciler" });
   const { address } = await openDatabaseAddress(project, { start: false, logger, signal: io.signal });
   const stores = openStores({ address, role, poolSize: project.settings.database.poolSize, logger });
-  return { project, address, stores, logger, close: () => stores.close() };
+  return { project, address, stores, logger, [Symbol.asyncDispose]: () => stores.close() };
 }
 
 /** Tells the supervisor by IPC, a person by a line. */
