@@ -2,6 +2,7 @@ import type { ErrorCode } from "../core/error-codes.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { ObjectKind } from "./objects.ts";
 import type { Path } from "./problems.ts";
+import { isMapping } from "./schema-walk.ts";
 
 export interface LiteralProblem {
   readonly code: ErrorCode;
@@ -27,10 +28,15 @@ const SECRET_KEY =
 /** Expressions, misplaced references and literal secrets in the texts of a document. */
 export function findLiteralProblems(kind: ObjectKind, document: JsonObject): readonly LiteralProblem[] {
   const problems: LiteralProblem[] = [];
+  const { spec } = document;
+  const command = kind === "Job" && isMapping(spec) && spec.handler === "builtin/command";
   walk(document, [], (text, path) => {
     if (path[0] === "metadata" && path[1] === "description") return;
     const runtime = kind === "Project" && path[0] === "spec" && path[1] === "runtime";
-    const found = describeExpression(text) ?? describeReference(text, runtime) ?? describeSecret(text, path, kind);
+    // The command's environment is put together by the worker when it starts it.
+    const environment = command && path[1] === "settings" && path[2] === "env";
+    const allowed = runtime || environment;
+    const found = describeExpression(text) ?? describeReference(text, allowed) ?? describeSecret(text, path, kind);
     if (found !== null) problems.push({ severity: "error", ...found, path });
   });
   return problems;
@@ -50,11 +56,8 @@ function describeReference(text: string, allowed: boolean): Found | null {
   if (!allowed) {
     const found = text.match(REFERENCE)?.[0];
     if (found === undefined) return null;
-    return {
-      code,
-      message: `references such as ${found.slice(0, 60)} are allowed only under spec.runtime`,
-      hint: null,
-    };
+    const message = `references such as ${found.slice(0, 60)} are allowed only under spec.runtime and in the env of builtin/command`;
+    return { code, message, hint: null };
   }
   const rest = text.replaceAll(REFERENCE, (_, source: string, name: string) =>
     source === "env" ? (/^[A-Za-z_]\w*$/.test(name) ? "" : "${") : name.trim() === "" ? "${" : "",
@@ -83,7 +86,12 @@ function describeSecret(text: string, path: Path, kind: ObjectKind): Found | nul
     .toLowerCase()
     .replaceAll(/[_-]/g, "");
   const data = path[1] === "settings" || path[1] === "payload";
-  if (!data || (kind === "Job") === (path[1] === "payload") || !SECRET_KEY.test(key) || /^$|^(env|file):/.test(text))
+  if (
+    !data ||
+    (kind === "Job") === (path[1] === "payload") ||
+    !SECRET_KEY.test(key) ||
+    /^$|^(env|file):|^\$\{(env|file):[^}]+\}$/.test(text)
+  )
     return null;
   return {
     code,

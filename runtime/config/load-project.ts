@@ -7,7 +7,7 @@ import { type LoadedDocument, loadFile } from "./load.ts";
 import { deepFreeze, normalizePolicy, normalizeProject, normalizeQueue } from "./normalize.ts";
 import { checkBackoff, describeZone, readJob, readSchedule } from "./object-rules.ts";
 import type { DeclaredObject, DesiredState, JobObject, ProjectObject } from "./objects.ts";
-import { createPayloadValidator } from "./payload.ts";
+import { createPayloadValidator, type PayloadSchema } from "./payload.ts";
 import { hasErrors, type Problem, sortProblems } from "./problems.ts";
 import { findReferenceProblems } from "./references.ts";
 import { checkRuntime } from "./runtime-document.ts";
@@ -15,6 +15,8 @@ import { checkRuntime } from "./runtime-document.ts";
 export interface LoadProjectOptions {
   /** Whether a file below the project's root is there, for handlers; absent: not checked. */
   readonly handlerExists?: (path: string) => boolean;
+  /** Schemas of `spec.settings` by the name of a handler that ships with Turno; absent: not checked. */
+  readonly builtinSettings?: ReadonlyMap<string, PayloadSchema>;
   /** Overrides `spec.runtime.samples`, as the environment does. */
   readonly samples?: boolean;
 }
@@ -127,6 +129,7 @@ function readObjects(context: {
   readonly project: CheckedProject | null;
 }): readonly DeclaredObject[] {
   const { envelopes, files, options, complete, problems, project } = context;
+  const { handlerExists, builtinSettings } = options;
   const defaults = project?.valid?.document.spec.defaults;
   const settings = project?.object?.spec ?? null;
   const samples = options.samples ?? settings?.runtime.samples ?? true;
@@ -156,7 +159,7 @@ function readObjects(context: {
       keep(valid && normalizePolicy(valid), envelope.source);
     } else if (envelope.kind === "Job") {
       const checked = check(envelope, "Job", { ...defaults?.Job } as JsonObject);
-      const job = readJob(checked, { settings, files, handlerExists: options.handlerExists, problems });
+      const job = readJob(checked, { settings, files, handlerExists, builtinSettings, problems });
       if (job !== null) jobs.set(job.name, job);
       keep(job, envelope.source);
     }

@@ -25,6 +25,7 @@ export function readJob(
     readonly settings: ProjectSpec | null;
     readonly files: ReadonlyMap<string, Uint8Array | string>;
     readonly handlerExists: ((path: string) => boolean) | undefined;
+    readonly builtinSettings: ReadonlyMap<string, PayloadSchema> | undefined;
     readonly problems: Problem[];
   },
 ): JobObject | null {
@@ -32,6 +33,8 @@ export function readJob(
   const { valid, sound } = checked;
   const before = problems.length;
   if (typeof sound.handler === "string") problems.push(...checkHandler(checked, sound.handler, context));
+  const own = typeof sound.handler === "string" ? context.builtinSettings?.get(sound.handler) : undefined;
+  if (own !== undefined) problems.push(...checkSettings(checked, own));
   const { payload } = sound;
   const hasSchema = isMapping(payload) || typeof payload === "boolean";
   const schema = hasSchema ? readPayloadSchema(checked.envelope.source, { ...context, payload }) : null;
@@ -58,6 +61,18 @@ function checkHandler(
   const path = `${settings.handlers}/${handler}`;
   if (handlerExists(path)) return [];
   return [problemAt(envelope.source, { ...at, message: `expected the handler in ${path}, found no such file` })];
+}
+
+/** `spec.settings` of a handler that ships with Turno, by the schema that it has for them. */
+function checkSettings({ envelope, sound }: CheckedDocument<"Job">, schema: PayloadSchema): readonly Problem[] {
+  const compiled = compilePayloadSchema(schema);
+  if (!compiled.ok) return [];
+  return compiled.validate(sound.settings ?? {}).map(({ pointer, message }) => {
+    const path = ["spec", "settings", ...readPointer(pointer)];
+    const part = message === "is not a known member" ? "key" : "value";
+    const sentence = `the settings of ${String(sound.handler)}: ${pointer === "" ? "they" : pointer} ${message}`;
+    return problemAt(envelope.source, { code: "TURNO_CONFIG_VALUE", path, part, message: sentence });
+  });
 }
 
 function readPayloadSchema(

@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { describeBadInclude, matchesInclude } from "../../runtime/config/include.ts";
+
+test.each([
+  ["turno.d/**/*.yaml", "turno.d/a.yaml", true],
+  ["turno.d/**/*.yaml", "turno.d/x/y/a.yaml", true],
+  ["turno.d/**/*.yaml", "turno.d/a.yml", false],
+  ["turno.d/**/*.yaml", "other/turno.d/a.yaml", false],
+  ["./turno.d/*.yaml", "turno.d/a.yaml", true],
+  ["turno.d/*.yaml", "turno.d/x/a.yaml", false],
+  ["turno.d/**", "turno.d/x/a.yaml", true],
+  ["turno.d/**", "turno.d", false],
+  ["**/*.yaml", "a.yaml", true],
+  ["*.{yaml,yml}", "a.yml", true],
+  ["{a,b/c}/*.yaml", "b/c/x.yaml", true],
+  ["a?.yaml", "ab.yaml", true],
+  ["a?.yaml", "a.yaml", false],
+  ["[a-c]1.yaml", "b1.yaml", true],
+  ["[!a-c]1.yaml", "b1.yaml", false],
+  ["a+b.yaml", "aab.yaml", false],
+  ["a.yaml", "axyaml", false],
+])("%s and %s: %s", (pattern, path, expected) => {
+  expect(matchesInclude([pattern], path)).toBe(expected);
+});
+
+test("patterns that leave the project's folder are refused and match nothing", () => {
+  for (const pattern of ["../x.yaml", "a/../../x.yaml", "/etc/*.yaml", "C:/x.yaml", "a\\b.yaml", "{a,b}".repeat(10)]) {
+    expect(describeBadInclude(pattern)).not.toBeNull();
+    expect(matchesInclude([pattern], "x.yaml")).toBe(false);
+  }
+});
+
+test("a pattern of many stars is matched in time that grows with its length only", () => {
+  const path = `${"a".repeat(250)}/${"a/".repeat(100)}b`;
+  const before = performance.now();
+  expect(matchesInclude([`${"*a".repeat(100)}c/${"**/".repeat(60)}c`], path)).toBe(false);
+  expect(performance.now() - before).toBeLessThan(1_000);
+});
