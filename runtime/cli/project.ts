@@ -1,6 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { readProjectFiles } from "../adapters/files/read-project.ts";
+import { COMMAND_HANDLER } from "../adapters/handlers/command.ts";
+import { COMMAND_SETTINGS_SCHEMA } from "../adapters/handlers/command-settings.ts";
 import { type LoadedProject, loadProject, PROJECT_FILE } from "../config/load-project.ts";
 import type { ProjectSpec, RuntimeSettings } from "../config/objects.ts";
 import { hasErrors, type Problem } from "../config/problems.ts";
@@ -44,6 +46,7 @@ export async function openProject(io: CommandIo, options: OpenProjectOptions): P
     load: (files) =>
       loadProject(files, {
         handlerExists: (path) => existsSync(join(root, path)),
+        builtinSettings: new Map([[COMMAND_HANDLER, COMMAND_SETTINGS_SCHEMA]]),
         ...(io.env.TURNO_RUNTIME_SAMPLES === undefined ? {} : { samples: io.env.TURNO_RUNTIME_SAMPLES === "true" }),
       }),
     problems: hasErrors(own.problems) ? own.problems : [],

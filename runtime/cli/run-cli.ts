@@ -1,14 +1,20 @@
 import { Command, CommanderError } from "commander";
 import { describeError, TurnoError } from "../core/errors.ts";
 import { VERSION } from "../version.ts";
+import { addApplyCommand } from "./commands/apply.ts";
 import { addDatabaseCommands } from "./commands/database.ts";
 import { addFleetCommands } from "./commands/fleet.ts";
+import { addInitCommand } from "./commands/init.ts";
 import { addJobCommands } from "./commands/jobs.ts";
 import { addNextCommand } from "./commands/next.ts";
+import { addPlanCommand } from "./commands/plan.ts";
 import { addRoleCommands } from "./commands/roles.ts";
+import { addSchemaCommand } from "./commands/schema.ts";
 import { addUpCommand } from "./commands/up.ts";
+import { addValidateCommand } from "./commands/validate.ts";
 import { type CommandIo, EXIT, type ExitCode } from "./io.ts";
 import { openClient } from "./open-client.ts";
+import { openReconcile } from "./open-reconcile.ts";
 import { loadWholeProject, openProject } from "./project.ts";
 
 /** Runs one command line (without node and script); resolves to its exit code, never rejects. */
@@ -35,8 +41,14 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
     .showSuggestionAfterError()
     .configureOutput({ writeOut: io.out, writeErr: io.err });
   const open = (options: Parameters<typeof openClient>[1]) => openClient(io, options);
+  const reconcile = (dir: string | undefined) => openReconcile(io, dir);
   addUpCommand(program, io);
   addRoleCommands(program, io);
+  addInitCommand(program, io, setExitCode);
+  addValidateCommand(program, io, setExitCode);
+  addPlanCommand(program, io, setExitCode, reconcile);
+  addApplyCommand(program, io, setExitCode, reconcile);
+  addSchemaCommand(program, io, setExitCode);
   addNextCommand(program, io, setExitCode, findSchedule, () => new Date());
   addJobCommands(program, io, setExitCode, open);
   addFleetCommands(program, io, open);

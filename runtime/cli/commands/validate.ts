@@ -46,7 +46,7 @@ export async function validateFolder(
   try {
     files = await readProjectFiles(root);
   } catch (error) {
-    return { files: new Map(), state: null, problems: [unreadable(error)] };
+    return { files: new Map(), state: null, project: null, problems: [unreadable(error)] };
   }
   const loaded = loadProject(files, {
     handlerExists: (path) => statSync(join(root, path), { throwIfNoEntry: false })?.isFile() === true,
