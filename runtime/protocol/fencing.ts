@@ -3,7 +3,7 @@ import type { WorkerId } from "../core/ids.ts";
 import { storableText } from "../core/storable.ts";
 import { Execution } from "./execution.ts";
 import type { Leases } from "./leases.ts";
-import { RejectedError } from "./ports/errors.ts";
+import { isRefusal, type RejectedError } from "./ports/errors.ts";
 import type { HandlerOutcome } from "./ports/handlers.ts";
 import type { ClaimedJob, DeliveryStore, ExecutionStore, Finish, FinishOutcome } from "./ports/jobs.ts";
 import type { Clock, Observer, Random } from "./ports/surroundings.ts";
@@ -131,11 +131,6 @@ async function offer(decided: Finish, ports: FencingPorts): Promise<FinishOutcom
     await ports.clock.sleep(waitMs, ports.signal);
     if (ports.signal.aborted) return "left";
   }
-}
-
-/** Classes 22 (data), 23 (constraint), 42 (schema) and 54 (limit): trying again does not help by itself. */
-function isRefusal(error: unknown): error is RejectedError {
-  return error instanceof RejectedError && error.sqlState !== null && /^(22|23|42|54)/.test(error.sqlState);
 }
 
 function withoutData(finish: Finish, error: RejectedError): Finish {

@@ -79,7 +79,7 @@ export class Claimer {
 
   /** A final write landed; under a limit of the fleet there is room for another job now. */
   landed(queue: WorkQueue): void {
-    if (queue.appetite === "idle" && queue.perhapsLimited) queue.wish();
+    if (queue.appetite !== "hungry" && queue.perhapsLimited) queue.wish();
     if (queue.appetite === "hungry") this.pump();
   }
 

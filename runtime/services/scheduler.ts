@@ -1,8 +1,9 @@
 import { describeError } from "../core/errors.ts";
-import { RejectedError } from "../protocol/ports/errors.ts";
+import { isRefusal } from "../protocol/ports/errors.ts";
 import type { DueSchedule, ScheduleStep, ScheduleStore, StepOutcome } from "../protocol/ports/schedules.ts";
 import type { Ids } from "../protocol/ports/surroundings.ts";
 import { type DueDecision, decideDue } from "../time/due.ts";
+import { DueWait } from "./due-wait.ts";
 import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
 
 export interface SchedulerOptions extends LoopSurroundings {
@@ -20,10 +21,8 @@ export interface SchedulerOptions extends LoopSurroundings {
 
 /** A schedule that cannot be decided is tried again after this long. */
 const BROKEN_RETRY_MS = 60_000;
-/** Between two looks, however soon the next fire is. */
-const SHORTEST_WAIT_MS = 20;
 /** `every … from: finish` waits for runs to end, which nothing announces. */
-const FINISH_LOOK_MS = 1_000;
+const LONGEST_WAIT_MS = 1_000;
 
 /**
  * Fires what is due: load, decide, apply, until nothing is due. The decision is pure; that a fire happens once is the
@@ -32,6 +31,7 @@ const FINISH_LOOK_MS = 1_000;
 export function startScheduler(options: SchedulerOptions): Loop {
   const { store, ids, clock, observer, intervalMs, batchSize, decide = decideByTiming } = options;
   const brokenSinceMs = new Map<string, number>();
+  const wait = new DueWait(Math.min(intervalMs, LONGEST_WAIT_MS));
   let firedOnStart = false;
 
   const isQuarantined = (name: string): boolean => {
@@ -70,28 +70,30 @@ export function startScheduler(options: SchedulerOptions): Loop {
     try {
       return await store.applySteps(steps);
     } catch (error) {
-      if (!(error instanceof RejectedError) || error.sqlState === null || !/^(2|42|54)/.test(error.sqlState))
-        throw error;
+      if (!isRefusal(error)) throw error;
     }
     const outcomes: StepOutcome[] = [];
     for (const step of steps) {
       try {
         outcomes.push(...(await store.applySteps([step])));
       } catch (error) {
+        if (!isRefusal(error)) throw error;
         quarantine(step.name, error);
       }
     }
     return outcomes;
   }
 
-  /** False: nothing could be moved on. */
+  /** False: nothing is due but what cannot be moved on. */
   async function fireBatch(): Promise<boolean> {
+    const brokenBefore = brokenSinceMs.size;
     // Quarantined ones stay due; asking for as many more keeps them from filling the batch.
     const due = await store.loadDueSchedules(batchSize + brokenSinceMs.size);
     const planned = due.schedules.flatMap((schedule) =>
       isQuarantined(schedule.name) ? [] : (plan(schedule, due.now) ?? []),
     );
-    if (planned.length === 0) return false;
+    // What was just found broken may have filled the batch.
+    if (planned.length === 0) return brokenSinceMs.size > brokenBefore;
     const outcomes = await apply(planned.map(({ step }) => step));
     for (const { name, kind, fired, overlapped } of outcomes) {
       const missed = planned.find(({ step }) => step.name === name)?.missed ?? 0;
@@ -108,11 +110,9 @@ export function startScheduler(options: SchedulerOptions): Loop {
       if (!firedOnStart) await store.fireOnStart(ids.jobId);
       firedOnStart = true;
       await store.wakeFinishedSchedules();
-      while (!signal.aborted && (await fireBatch()));
-      const dueInMs = (await store.nextDueInMs()) ?? intervalMs;
-      // Still due is only what could not be moved on.
-      if (dueInMs <= 0) return FINISH_LOOK_MS;
-      return Math.max(SHORTEST_WAIT_MS, Math.min(intervalMs, FINISH_LOOK_MS, dueInMs));
+      let moved = false;
+      while (!signal.aborted && (await fireBatch())) moved = true;
+      return wait.after({ moved, dueInMs: await store.nextDueInMs() });
     },
   });
 }

@@ -22,7 +22,7 @@ export class WorkQueue {
   /** Executions from claim to final write. */
   open = 0;
   appetite: Appetite = "hungry";
-  /** It went idle while jobs of it were open here: the fleet's limit may be what stopped the claim. */
+  /** A claim came short while jobs of it were open here: the fleet's limit may be what stopped the claim. */
   perhapsLimited = false;
   /** Counts wishes to look again, so that one that comes during a claim is not lost. */
   wishes = 0;

@@ -29,7 +29,6 @@ it("costs the processor less than 40 µs a no-op job, the memory store included:
   await store.insertJobs(jobs);
   let finished = 0;
   const before = process.cpuUsage();
-  const startedMs = performance.now();
   await new Promise<void>((resolve) => {
     const worker = new Worker({
       workerId: ids.workerId(),
@@ -60,9 +59,7 @@ it("costs the processor less than 40 µs a no-op job, the memory store included:
     });
   });
   const { user, system } = process.cpuUsage(before);
-  const cpu = (user + system) / JOBS;
-  const rate = (JOBS / (performance.now() - startedMs)) * 1000;
-  console.log({ cpu, rate });
+  const microsecondsEach = (user + system) / JOBS;
   expect(finished).toBe(JOBS);
-  expect(cpu).toBeLessThan(40);
+  expect(microsecondsEach).toBeLessThan(40);
 });

@@ -19,3 +19,11 @@ export class UnknownOutcomeError extends TurnoError {
     super("TURNO_DATABASE_UNKNOWN", message, { cause: options.cause });
   }
 }
+
+/**
+ * PostgreSQL understood a statement and will refuse it again: its data (class 22), a constraint (23), the schema (42)
+ * or a limit of the server (54). Everything else may pass by itself.
+ */
+export function isRefusal(error: unknown): error is RejectedError {
+  return error instanceof RejectedError && error.sqlState !== null && /^(22|23|42|54)/.test(error.sqlState);
+}
