@@ -29,7 +29,7 @@ export function generateFromSchemas(root) {
 
 function combineSchemas(root) {
   const read = (part) => JSON.parse(readFileSync(join(root, "schemas", "turno", `${part}.schema.json`), "utf8"));
-  const definitions = { ...read("common").$defs };
+  const definitions = { ...read("parts").$defs };
   for (const kind of KINDS) {
     const { $schema: _schema, $id: _id, $defs = {}, ...schema } = read(kind.toLowerCase());
     for (const [name, definition] of Object.entries({ [kind]: schema, ...$defs })) {

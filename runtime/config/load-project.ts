@@ -24,6 +24,8 @@ export interface LoadProjectOptions {
 export interface LoadedProject {
   /** Null when there is any error. */
   readonly state: DesiredState | null;
+  /** The project's own document when that one is valid, whatever the others are. */
+  readonly project: ProjectObject | null;
   /** Errors and warnings of all files together, sorted by file, line and column. */
   readonly problems: readonly Problem[];
 }
@@ -42,7 +44,7 @@ type Files = ReadonlyMap<string, Uint8Array | string>;
  */
 export function loadProject(files: Files, options: LoadProjectOptions = {}): LoadedProject {
   const content = files.get(PROJECT_FILE);
-  if (content === undefined) return { state: null, problems: [projectMissing(files)] };
+  if (content === undefined) return { state: null, project: null, problems: [projectMissing(files)] };
   const own = readDocuments([[PROJECT_FILE, content]]);
   const found = findProject(own.envelopes, own.complete);
   const include = readIncludes(found.envelope);
@@ -61,10 +63,10 @@ export function loadProject(files: Files, options: LoadProjectOptions = {}): Loa
   const complete = own.complete && included.complete;
   const objects = readObjects({ envelopes, files, options, complete, problems, project: checked });
   const sorted = sortProblems(problems);
-  const project = checked?.object ?? null;
-  if (project === null || hasErrors(sorted)) return { state: null, problems: sorted };
+  const project = checked === null || hasErrors(checked.problems) ? null : checked.object;
+  if (project === null || hasErrors(sorted)) return { state: null, project, problems: sorted };
   const state = { project, objects, contentHash: hashState({ project, objects }) };
-  return { state: deepFreeze(state), problems: sorted };
+  return { state: deepFreeze(state), project, problems: sorted };
 }
 
 interface ReadDocuments {

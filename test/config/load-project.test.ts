@@ -111,6 +111,12 @@ describe("the project file", () => {
     expect(places(load(`${JOB}---\n${PROJECT}`).problems)).toEqual(["turno.d/a.yaml:7:1 TURNO_CONFIG_PROJECT"]);
   });
 
+  test("is given when it is valid, whatever the other documents are", () => {
+    expect(load("a: [").project?.name).toBe("acme");
+    expect(load(JOB, { project: PROJECT.replace("UTC", "Mars/Base") }).project).toBeNull();
+    expect(load(JOB, { project: "a: [" }).project).toBeNull();
+  });
+
   test("may hold other documents too", () => {
     const { state } = load(declare("Schedule", "s", "{ job: x, every: 5m }"), { project: `${PROJECT}---\n${JOB}` });
     expect(find(state?.objects, "Job", "x").file).toBe("turno.yaml");
