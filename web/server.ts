@@ -1,6 +1,6 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { createAdaptorServer } from "@hono/node-server";
+import { createAdaptorServer, type HttpBindings } from "@hono/node-server";
 import type { Hono } from "hono";
 import { TurnoError } from "../runtime/core/errors.ts";
 import type { WebEnv } from "./ports.ts";
@@ -22,11 +22,21 @@ export async function startWebServer(options: {
   readonly port: number;
 }): Promise<WebServer> {
   const { app, host } = options;
-  const server = createAdaptorServer({ fetch: app.fetch, hostname: host });
-  const responses = new Set<ServerResponse>();
-  server.on("request", (_request: IncomingMessage, response: ServerResponse) => {
-    responses.add(response);
-    response.on("close", () => responses.delete(response));
+  const streams = new Set<ServerResponse>();
+  const note = (response: Response, outgoing: ServerResponse) => {
+    if (response.headers.get("content-type")?.startsWith("text/event-stream")) {
+      streams.add(outgoing);
+      outgoing.on("close", () => streams.delete(outgoing));
+    }
+    return response;
+  };
+  const server = createAdaptorServer({
+    hostname: host,
+    fetch(request, bindings) {
+      const { outgoing } = bindings as HttpBindings;
+      const response = app.fetch(request, bindings);
+      return response instanceof Promise ? response.then((value) => note(value, outgoing)) : note(response, outgoing);
+    },
   });
   server.on("clientError", (_error: Error, socket: Socket) => answerUnreadable(socket));
 
@@ -43,10 +53,7 @@ export async function startWebServer(options: {
       new Promise((resolve) => {
         server.close(() => resolve());
         // A stream never ends by itself; whoever listens comes back to the next server.
-        for (const response of responses) {
-          if (String(response.getHeader("content-type") ?? "").startsWith("text/event-stream")) response.destroy();
-          else response.shouldKeepAlive = false;
-        }
+        for (const stream of streams) stream.destroy();
         if ("closeIdleConnections" in server) server.closeIdleConnections();
       }),
   };

@@ -1,6 +1,7 @@
 import type { JobDefinition } from "../config/objects.ts";
 import { NAME_PATTERN } from "../core/ids.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import { escapePointer, isUnstorable } from "../core/unstorable.ts";
 import type { JobIntake, JobRequest, RequestProblem } from "../protocol/ports/intake.ts";
 import type { JobStore } from "../protocol/ports/jobs.ts";
 import type { Ids } from "../protocol/ports/surroundings.ts";
@@ -93,6 +94,8 @@ export function payloadProblems(payload: Json): readonly Found[] {
   return [{ pointer: "/payload", message: `expected at most ${MAX_PAYLOAD_BYTES} bytes of JSON, found ${bytes}` }];
 }
 
+const UNSTORABLE = "holds U+0000 or half of a surrogate pair, which cannot be stored; send whole characters";
+
 function visit(at: {
   readonly value: Json;
   readonly pointer: string;
@@ -103,8 +106,7 @@ function visit(at: {
   // A hundred problems of one payload say enough.
   if (found.length >= 100) return;
   if (typeof value === "string") {
-    const message = unstorableText(value);
-    if (message !== null) found.push({ pointer, message });
+    if (isUnstorable(value)) found.push({ pointer, message: UNSTORABLE });
   } else if (typeof value === "number") {
     if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) {
       found.push({ pointer, message: "this number is beyond 2^53 and would lose digits: use a string" });
@@ -115,30 +117,12 @@ function visit(at: {
       return;
     }
     for (const [key, member] of Object.entries(value as Record<string, Json>)) {
-      const below = `${pointer}/${escapePointer(key)}`;
-      const message = unstorableText(key);
-      if (message !== null) found.push({ pointer: below, message: `the member's name: ${message}` });
+      // A name that is no text is shown with replacement characters.
+      const below = `${pointer}/${escapePointer(key.replace(/\0|\p{Surrogate}/gu, "\ufffd"))}`;
+      if (isUnstorable(key)) found.push({ pointer: below, message: `the member's name ${UNSTORABLE}` });
       visit({ value: member, pointer: below, depth: depth + 1, found });
     }
   }
-}
-
-const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
-
-function unstorableText(text: string): string | null {
-  if (text.includes("\0")) return "holds the character U+0000, which cannot be stored; leave it out";
-  if (LONE_SURROGATE.test(text))
-    return "holds half of a surrogate pair, which is no character; send the whole character";
-  return null;
-}
-
-/** RFC 6901. A name that is no text (lone surrogates, NUL) is shown with replacement characters. */
-function escapePointer(key: string): string {
-  return key
-    .replaceAll("\0", "\ufffd")
-    .replaceAll("~", "~0")
-    .replaceAll("/", "~1")
-    .replace(new RegExp(LONE_SURROGATE, "g"), "\ufffd");
 }
 
 function checkDeclared(context: {

@@ -6,7 +6,7 @@ const THEMES = ["auto", "light", "dark"];
 let serverAheadMs = 0;
 
 /** As elapsedText in web/panel/format.ts. */
-function elapsed(ms) {
+function elapsed(ms, units = 2) {
   if (ms < 1000) return `${(Math.max(0, ms) / 1000).toFixed(1)} s`;
   const seconds = Math.floor(ms / 1000);
   const parts = [
@@ -17,7 +17,7 @@ function elapsed(ms) {
   ];
   const first = parts.findIndex(([amount]) => amount > 0);
   return parts
-    .slice(first, first + 2)
+    .slice(first, first + units)
     .filter(([amount], index) => index === 0 || amount > 0)
     .map(([amount, unit]) => `${amount} ${unit}`)
     .join(" ");
@@ -43,7 +43,7 @@ function writeTimes() {
   for (const element of document.querySelectorAll("time[data-count]")) {
     const ms = now.getTime() - Date.parse(element.dateTime);
     if (element.dataset.count === "since") write(element, elapsed(ms));
-    else if (element.dataset.count === "ago") write(element, ms < 5000 ? "just now" : `${elapsed(ms)} ago`);
+    else if (element.dataset.count === "ago") write(element, ms < 5000 ? "just now" : `${elapsed(ms, 1)} ago`);
     else write(element, ms >= 0 ? "now" : `in ${elapsed(-ms)}`);
   }
   for (const element of document.querySelectorAll("time[data-shape]")) {
@@ -65,7 +65,13 @@ new MutationObserver(() => {
     readServerTime();
   }
   writeTimes();
-}).observe(document.body, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-now"] });
+}).observe(document.body, {
+  subtree: true,
+  childList: true,
+  characterData: true,
+  attributes: true,
+  attributeFilter: ["data-now"],
+});
 readServerTime();
 writeTimes();
 setInterval(writeTimes, 1000);

@@ -5,16 +5,20 @@ const HOUR_MS = 3_600_000;
 const MAX_SCHEDULES = 1_000;
 const MAX_FIRES_EACH = 720;
 
-/** The fires of one instant. */
+/** Rows of the list. */
+const MAX_NEXT = 6;
+
+/** Schedules whose next fire is at one instant, and how often the first of them fires within the hour. */
 export interface ComingFires {
   readonly at: Date;
   readonly schedules: readonly ScheduleView[];
+  readonly fires: number;
 }
 
 export interface ComingUp {
   readonly from: Date;
-  /** Every instant of the next hour, soonest first. */
-  readonly instants: readonly ComingFires[];
+  /** Each schedule once, at its next fire, soonest first; the first few. */
+  readonly next: readonly ComingFires[];
   /** Fires by minute from now, sixty of them. */
   readonly minutes: readonly number[];
   /** Whether anything is declared at all. */
@@ -28,23 +32,25 @@ export async function loadComingUp(
 ): Promise<ComingUp> {
   const { now, items } = await panel.listSchedules({ after: null, limit: MAX_SCHEDULES });
   const until = new Date(now.getTime() + HOUR_MS);
-  const byInstant = new Map<number, ScheduleView[]>();
-  for (const schedule of items) {
-    for (const at of firesOf(schedule, until, forecastFires)) {
-      const fires = byInstant.get(at.getTime()) ?? [];
-      fires.push(schedule);
-      byInstant.set(at.getTime(), fires);
-    }
-  }
+  const byInstant = new Map<number, { schedules: ScheduleView[]; fires: number }>();
   const minutes = Array.from({ length: 60 }, () => 0);
-  for (const [at, schedules] of byInstant) {
-    const minute = Math.min(59, Math.max(0, Math.floor((at - now.getTime()) / 60_000)));
-    minutes[minute] = (minutes[minute] ?? 0) + schedules.length;
+  for (const schedule of items) {
+    const fires = firesOf(schedule, until, forecastFires);
+    for (const at of fires) {
+      const minute = Math.min(59, Math.max(0, Math.floor((at.getTime() - now.getTime()) / 60_000)));
+      minutes[minute] = (minutes[minute] ?? 0) + 1;
+    }
+    const [first] = fires;
+    if (first === undefined) continue;
+    const known = byInstant.get(first.getTime());
+    if (known === undefined) byInstant.set(first.getTime(), { schedules: [schedule], fires: fires.length });
+    else known.schedules.push(schedule);
   }
-  const instants = [...byInstant]
+  const next = [...byInstant]
     .sort(([left], [right]) => left - right)
-    .map(([at, schedules]) => ({ at: new Date(at), schedules }));
-  return { from: now, instants, minutes, schedules: items.length };
+    .slice(0, MAX_NEXT)
+    .map(([at, { schedules, fires }]) => ({ at: new Date(at), schedules, fires }));
+  return { from: now, next, minutes, schedules: items.length };
 }
 
 /** The stored next fire, which may carry an edit's rule, then the timing's own. */

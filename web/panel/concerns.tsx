@@ -27,6 +27,7 @@ interface Described {
 
 function describe(concern: Concern, now: Date): Described {
   const jobs = (count: number) => `${wholeNumber(count)} ${count === 1 ? "job" : "jobs"}`;
+  const waiting = (count: number) => `${jobs(count)} ${count === 1 ? "waits" : "wait"}`;
   switch (concern.kind) {
     case "no-worker":
       return {
@@ -37,7 +38,7 @@ function describe(concern: Concern, now: Date): Described {
             <b>{concern.queue}</b>: no worker takes from it
           </>
         ),
-        end: `${jobs(concern.queued)} wait`,
+        end: waiting(concern.queued),
       };
     case "worker-silent":
       return {
@@ -115,7 +116,7 @@ function describe(concern: Concern, now: Date): Described {
             <b>{concern.queue}</b> is suspended
           </>
         ),
-        end: `${jobs(concern.queued)} wait`,
+        end: waiting(concern.queued),
       };
     case "never-fires":
       return {

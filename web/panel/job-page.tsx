@@ -187,18 +187,51 @@ function Timeline({ job }: { readonly job: JobDetail }) {
   );
 }
 
-/** One step of the timeline as a sentence. */
-function tell(job: JobDetail, { from, to, reason }: TimelineEntry): Child {
+/** One step of the timeline as a sentence; the attempts tell where and how long. */
+function tell(job: JobDetail, entry: TimelineEntry): Child {
+  const { from, to, reason } = entry;
   if (from === null) {
     const by = job.schedule === null ? "" : ` by schedule ${job.schedule}`;
-    return `${to}${by}: created${job.lateByMs !== null && job.lateByMs > 0 ? `, ${tookText(job.lateByMs)} late` : ""}`;
+    const late = job.lateByMs !== null && job.lateByMs > 0 ? `, ${tookText(job.lateByMs)} late` : "";
+    return `${to}${by}${late}`;
   }
+  if (to === "Processing") {
+    const worker = job.state === "Processing" && entry === job.timeline.at(-1) ? job.worker : workerAfter(job, entry);
+    return `Processing${worker === null ? "" : ` on ${worker}`}`;
+  }
+  const ended = from === "Processing" ? attemptEndedAt(job, entry) : null;
   return (
     <>
       {to}
-      {reason === null ? null : <span class="muted">: {reason}</span>}
+      <span class="muted">: {explain(reason, ended)}</span>
     </>
   );
+}
+
+/** The attempt that began with this claim is the first to end after it. */
+function workerAfter(job: JobDetail, { at }: TimelineEntry): string | null {
+  return job.attempts.findLast((attempt) => attempt.finishedAt >= at)?.worker ?? null;
+}
+
+function attemptEndedAt(job: JobDetail, { at }: TimelineEntry): AttemptView | null {
+  return job.attempts.find((attempt) => Math.abs(attempt.finishedAt.getTime() - at.getTime()) < 50) ?? null;
+}
+
+function explain(reason: string | null, ended: AttemptView | null): string {
+  const took = ended?.durationMs === null || ended === null ? "" : ` after ${tookText(ended.durationMs)}`;
+  switch (reason) {
+    case "retry":
+      return `${ended?.outcome === "timed-out" ? "timed out" : "failed"}${took}, to be tried again`;
+    case "worker lost":
+      return "its worker gave no sign of life";
+    case "returned":
+      return "handed back by its worker, nothing charged";
+    case "finished":
+    case "failed":
+      return ended?.outcome === "timed-out" ? `timed out${took}` : `${reason}${took}`;
+    default:
+      return reason ?? "";
+  }
 }
 
 function Origin({ job }: { readonly job: JobDetail }) {

@@ -51,7 +51,7 @@ function Filters({ query }: { readonly query: JobParameters }) {
         {tab(undefined, "All")}
         {JOB_STATES.map((state) => tab(state, state))}
       </nav>
-      <form method="get" action="/jobs" hx-morph-skip="" role="search">
+      <form method="get" action="/jobs" hx-morph-skip="">
         {query.state === undefined ? null : <input type="hidden" name="state" value={query.state} />}
         {query.schedule === undefined ? null : <input type="hidden" name="schedule" value={query.schedule} />}
         {query.revision === undefined ? null : <input type="hidden" name="revision" value={query.revision} />}

@@ -45,7 +45,7 @@ export function Counted({
       : as === "ago"
         ? ms < 5000
           ? "just now"
-          : `${elapsedText(ms)} ago`
+          : `${elapsedText(ms).split(" ").slice(0, 2).join(" ")} ago`
         : ms >= 0
           ? "now"
           : `in ${elapsedText(-ms)}`;

@@ -16,7 +16,7 @@ export interface OverviewFacts {
 export function Overview({ figures, workers, concerns, coming }: OverviewFacts) {
   return (
     <>
-      <h1 hidden>Overview</h1>
+      <h1 class="unseen">Overview</h1>
       <Figures figures={figures} />
       <Board workers={workers} now={figures.now} />
       <div class="columns">
@@ -101,7 +101,7 @@ function Executions({ minutes }: { readonly minutes: readonly MinuteView[] }) {
     <section class="panel" aria-labelledby="executions">
       <header>
         <h2 id="executions">Executions a minute</h2>
-        <span class="muted">{peak === 0 ? "last hour" : `last hour, at most ${wholeNumber(peak)}`}</span>
+        <span class="muted">{peak === 0 ? "last hour" : `last hour, peak ${wholeNumber(peak)}`}</span>
         <span class="end legend">
           <State tone="succeeded">
             <span class="muted">succeeded</span>
@@ -159,8 +159,6 @@ function Bar({ minute, x, scale }: { readonly minute: MinuteView; readonly x: nu
   );
 }
 
-const MAX_INSTANTS = 5;
-
 function Coming({ coming }: { readonly coming: ComingUp }) {
   const peak = Math.max(...coming.minutes);
   const peakMinute = new Date(coming.from.getTime() + coming.minutes.indexOf(peak) * 60_000);
@@ -175,7 +173,7 @@ function Coming({ coming }: { readonly coming: ComingUp }) {
           </span>
         ) : null}
       </header>
-      {coming.instants.length === 0 ? (
+      {coming.next.length === 0 ? (
         <p class="empty">
           {coming.schedules === 0 ? (
             <>
@@ -207,7 +205,7 @@ function Coming({ coming }: { readonly coming: ComingUp }) {
             </svg>
           </div>
           <ul class="list">
-            {coming.instants.slice(0, MAX_INSTANTS).map(({ at, schedules: [first, ...others] }) =>
+            {coming.next.map(({ at, schedules: [first, ...others], fires }) =>
               first === undefined ? null : (
                 <li>
                   <span class="mono">
@@ -216,6 +214,7 @@ function Coming({ coming }: { readonly coming: ComingUp }) {
                   <span class="what" title={first.name}>
                     {first.name}
                     {others.length > 0 ? <span class="muted"> and {others.length} more</span> : null}
+                    {others.length === 0 && fires > 1 ? <span class="muted">, {wholeNumber(fires)} times</span> : null}
                   </span>
                   {first.queue === null ? null : <span class="pill">{first.queue}</span>}
                   <span class="end mono wide">

@@ -139,7 +139,9 @@ function Strip({ fires }: { readonly fires: readonly FireView[] }) {
         return fire.jobId === null ? (
           <i class={shape} title={title} />
         ) : (
-          <a class={shape} href={`/jobs/${fire.jobId}`} title={title} aria-label={title} />
+          <a class={shape} href={`/jobs/${fire.jobId}`} title={title}>
+            <span class="unseen">{title}</span>
+          </a>
         );
       })}
     </div>
