@@ -11,7 +11,10 @@ export function parseDuration(text: string): number {
   const amount = match?.[1];
   const unit = match?.[2] as keyof typeof UNIT_MS | undefined;
   if (amount === undefined || unit === undefined) {
-    throw new TurnoError("TURNO_TIME_INVALID", `expected a duration such as 500ms, 15s, 10m, 2h or 7d, found "${text}"`);
+    throw new TurnoError(
+      "TURNO_TIME_INVALID",
+      `expected a duration such as 500ms, 15s, 10m, 2h or 7d, found "${text}"`,
+    );
   }
   const ms = Number(amount) * UNIT_MS[unit];
   if (ms > MAX_DURATION_MS) {

@@ -1,6 +1,6 @@
+import type { JobDefinition } from "../../config/objects.ts";
 import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
 import type { Json } from "../../core/json.ts";
-import type { JobDefinition } from "../../config/objects.ts";
 import type { FinalState, JobState } from "../states.ts";
 
 /** A job that is to exist. */
@@ -28,7 +28,9 @@ export interface CreatedJob {
 /** Creating jobs, and what operators do to them. Each method is one transaction. */
 export interface JobStore {
   /** All or none; types must be declared: `unknownTypes` names those that are not, and nothing was inserted. */
-  insertJobs(jobs: readonly NewJob[]): Promise<{ readonly created: readonly CreatedJob[] } | { readonly unknownTypes: readonly string[] }>;
+  insertJobs(
+    jobs: readonly NewJob[],
+  ): Promise<{ readonly created: readonly CreatedJob[] } | { readonly unknownTypes: readonly string[] }>;
   /** The definitions in force, by job type; undeclared types are absent. */
   loadJobTypes(types: readonly string[]): Promise<ReadonlyMap<string, JobDefinition>>;
   /** Not running: Cancelled at once. Running: a request that the owner sees with its next renewal or doorbell. */
@@ -121,11 +123,16 @@ export type FinishOutcome = "landed" | "cancelled" | "fenced";
 /** The writes of an execution. Each call is one atomic statement; the adapter may coalesce concurrent calls. */
 export interface ExecutionStore {
   /** Enqueued → Processing, in queue order. An empty list means nothing is claimable after the cursor. */
-  claimJobs(request: ClaimRequest): Promise<{ readonly jobs: readonly ClaimedJob[]; readonly cursor: ClaimCursor | null }>;
+  claimJobs(
+    request: ClaimRequest,
+  ): Promise<{ readonly jobs: readonly ClaimedJob[]; readonly cursor: ClaimCursor | null }>;
   /** As claimJobs, for jobs recovered from lost workers: one at a time, with its start written. */
   claimRecovered(request: Omit<ClaimRequest, "after" | "limit">): Promise<ClaimedJob | null>;
   /** After a claim of unknown outcome: what this worker owns and does not know of. */
-  findOwned(request: { readonly workerId: WorkerId; readonly known: readonly Ownership[] }): Promise<readonly Ownership[]>;
+  findOwned(request: {
+    readonly workerId: WorkerId;
+    readonly known: readonly Ownership[];
+  }): Promise<readonly Ownership[]>;
   loadDefinitions(hashes: readonly string[]): Promise<ReadonlyMap<string, JobDefinition>>;
   loadBundle(hash: string): Promise<string | null>;
   /** Finishes one execution; rejects only when the database is away or refuses the data. */

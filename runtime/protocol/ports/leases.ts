@@ -24,7 +24,10 @@ export interface LostJob {
 
 /** Leases: renewed by explicit pairs, expired only by observed non-progress. */
 export interface LeaseStore {
-  renewLeases(workerId: WorkerId, pairs: readonly (Ownership & { readonly runningMs: number | null })[]): Promise<Renewal>;
+  renewLeases(
+    workerId: WorkerId,
+    pairs: readonly (Ownership & { readonly runningMs: number | null })[],
+  ): Promise<Renewal>;
   /** Every job in Processing, on any worker. */
   observeLeases(): Promise<readonly LeaseObservation[]>;
   /** Worker lost: back to Enqueued with a new token, or Failed when the budget is spent, or Cancelled when asked for. Repeats the observation as predicate. */

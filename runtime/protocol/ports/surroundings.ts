@@ -22,14 +22,27 @@ export interface Random {
 /** What happened, for logs and counters; a closed union, observed by nobody's control flow. */
 export type EngineEvent =
   | { readonly kind: "job-started"; readonly jobId: JobId; readonly type: string; readonly execution: number }
-  | { readonly kind: "job-finished"; readonly jobId: JobId; readonly type: string; readonly outcome: string; readonly ranMs: number; readonly error: string | null }
+  | {
+      readonly kind: "job-finished";
+      readonly jobId: JobId;
+      readonly type: string;
+      readonly outcome: string;
+      readonly ranMs: number;
+      readonly error: string | null;
+    }
   /** A result that came too late: the job had another owner; nothing of it was kept. */
   | { readonly kind: "fenced"; readonly jobId: JobId; readonly type: string; readonly outcome: string }
   | { readonly kind: "lease-lost"; readonly jobId: JobId; readonly type: string }
   | { readonly kind: "lease-doubtful"; readonly jobId: JobId; readonly type: string; readonly sinceMs: number }
   | { readonly kind: "handler-stuck"; readonly jobId: JobId; readonly type: string; readonly reason: string }
   | { readonly kind: "worker-lost"; readonly jobId: JobId; readonly workerId: WorkerId; readonly next: string }
-  | { readonly kind: "schedule-fired"; readonly schedule: string; readonly fires: number; readonly overlapped: number; readonly missed: number }
+  | {
+      readonly kind: "schedule-fired";
+      readonly schedule: string;
+      readonly fires: number;
+      readonly overlapped: number;
+      readonly missed: number;
+    }
   | { readonly kind: "schedule-broken"; readonly schedule: string; readonly message: string }
   | { readonly kind: "duty-taken" | "duty-lost"; readonly duty: string }
   | { readonly kind: "database-away" | "database-back"; readonly loop: string; readonly message: string }

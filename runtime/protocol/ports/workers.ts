@@ -16,7 +16,11 @@ export type Duty = "scheduling" | "recovery" | "cleanup";
 export interface WorkerStore {
   /** True when no other worker was alive: a cold start of the installation, counted once. */
   registerWorker(info: WorkerInfo): Promise<{ readonly coldStart: boolean }>;
-  heartbeat(beat: { readonly workerId: WorkerId; readonly draining: boolean; readonly unloadableBundles: readonly string[] }): Promise<void>;
+  heartbeat(beat: {
+    readonly workerId: WorkerId;
+    readonly draining: boolean;
+    readonly unloadableBundles: readonly string[];
+  }): Promise<void>;
   deregisterWorker(workerId: WorkerId): Promise<void>;
   /** Takes or extends the term of a duty by the database's clock. */
   holdTerm(request: { readonly duty: Duty; readonly workerId: WorkerId; readonly termMs: number }): Promise<boolean>;
