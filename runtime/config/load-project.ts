@@ -7,7 +7,7 @@ import { type LoadedDocument, loadFile } from "./load.ts";
 import { deepFreeze, normalizePolicy, normalizeProject, normalizeQueue } from "./normalize.ts";
 import { checkBackoff, describeZone, readJob, readSchedule } from "./object-rules.ts";
 import type { DeclaredObject, DesiredState, JobObject, ProjectObject } from "./objects.ts";
-import { createPayloadValidator, type PayloadSchema } from "./payload.ts";
+import type { PayloadSchema } from "./payload.ts";
 import { hasErrors, type Problem, sortProblems } from "./problems.ts";
 import { findReferenceProblems } from "./references.ts";
 import { checkRuntime } from "./runtime-document.ts";
@@ -166,11 +166,10 @@ function readObjects(context: {
       keep(job, envelope.source);
     }
   }
-  const validatePayload = createPayloadValidator();
   for (const envelope of envelopes) {
     if (envelope.kind !== "Schedule") continue;
     const checked = check(envelope, "Schedule", { ...defaults?.Schedule } as JsonObject);
-    keep(readSchedule(checked, { settings, jobs, validatePayload, problems }), envelope.source);
+    keep(readSchedule(checked, { settings, jobs, problems }), envelope.source);
   }
   // Documents that are not valid are declared all the same: naming them is no second mistake.
   const declared = new Set(envelopes.map(({ kind, name }) => `${kind}/${name}`));

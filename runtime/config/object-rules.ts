@@ -1,6 +1,7 @@
 import { parseDuration } from "../core/duration.ts";
 import { describeError } from "../core/errors.ts";
-import type { JsonObject } from "../core/json.ts";
+import { canonicalJson, type JsonObject } from "../core/json.ts";
+import { BoundedCache } from "../time/bounded-cache.ts";
 import { parseCron } from "../time/cron.ts";
 import { nextFire, parseInstant } from "../time/next-fire.ts";
 import { isTimeZone } from "../time/time-zone.ts";
@@ -9,7 +10,7 @@ import { MAX_PAYLOAD_BYTES } from "./limits.ts";
 import type { LoadedDocument } from "./load.ts";
 import { BUILTIN_HANDLERS, normalizeJob, normalizeSchedule } from "./normalize.ts";
 import type { JobObject, ProjectSpec, ScheduleObject } from "./objects.ts";
-import { compilePayloadSchema, type createPayloadValidator, type PayloadSchema } from "./payload.ts";
+import { type CompiledPayloadSchema, compilePayloadSchema, type PayloadSchema } from "./payload.ts";
 import { resolvePayloadSchema } from "./payload-reference.ts";
 import { nearestName, type Path, type Problem } from "./problems.ts";
 import type { ScheduleDocument } from "./schema.generated.ts";
@@ -17,6 +18,18 @@ import { isMapping } from "./schema-walk.ts";
 
 const DAY_MS = 86_400_000;
 const NO_RETENTION = { succeededMs: 7 * DAY_MS, cancelledMs: 7 * DAY_MS, failedMs: 30 * DAY_MS };
+
+/** Compiling costs milliseconds, and a watched project is loaded at every save. */
+const compiledByText = new BoundedCache<string, CompiledPayloadSchema>(4_000);
+const compiledByObject = new WeakMap<object, CompiledPayloadSchema>();
+
+function compileOnce(schema: PayloadSchema): CompiledPayloadSchema {
+  const known = typeof schema === "object" ? compiledByObject.get(schema) : undefined;
+  if (known !== undefined) return known;
+  const compiled = compiledByText.getOrCompute(canonicalJson(schema), () => compilePayloadSchema(schema));
+  if (typeof schema === "object") compiledByObject.set(schema, compiled);
+  return compiled;
+}
 
 /** What the schema cannot say of a job; null when the job has an error. `settings` null: the project is not valid. */
 export function readJob(
@@ -65,7 +78,7 @@ function checkHandler(
 
 /** `spec.settings` of a handler that ships with Turno, by the schema that it has for them. */
 function checkSettings({ envelope, sound }: CheckedDocument<"Job">, schema: PayloadSchema): readonly Problem[] {
-  const compiled = compilePayloadSchema(schema);
+  const compiled = compileOnce(schema);
   if (!compiled.ok) return [];
   return compiled.validate(sound.settings ?? {}).map(({ pointer, message }) => {
     const path = ["spec", "settings", ...readPointer(pointer)];
@@ -92,7 +105,7 @@ function readPayloadSchema(
   for (const { pointer, message } of resolved.problems) report(pointer, message);
   problems.push(...resolved.fileProblems);
   if (resolved.schema === null) return null;
-  const compiled = compilePayloadSchema(resolved.schema);
+  const compiled = compileOnce(resolved.schema);
   if (compiled.ok) return resolved.schema;
   for (const { pointer, message } of compiled.problems) {
     const { file } = resolved;
@@ -108,11 +121,10 @@ export function readSchedule(
   context: {
     readonly settings: ProjectSpec | null;
     readonly jobs: ReadonlyMap<string, JobObject>;
-    readonly validatePayload: ReturnType<typeof createPayloadValidator>;
     readonly problems: Problem[];
   },
 ): ScheduleObject | null {
-  const { settings, jobs, validatePayload, problems } = context;
+  const { settings, jobs, problems } = context;
   const { valid, sound, envelope } = checked;
   const found: ProblemAt[] = [...checkTiming(sound)];
   if (typeof sound.timeZone === "string" && !isTimeZone(sound.timeZone)) {
@@ -121,7 +133,7 @@ export function readSchedule(
   if (valid !== null) {
     const { spec } = valid.document;
     if (spec.timeZone === undefined && settings !== null && settings.timeZone === null) found.push(ZONE_MISSING);
-    found.push(...checkPayload(spec, jobs.get(spec.job), validatePayload));
+    found.push(...checkPayload(spec, jobs.get(spec.job)));
   }
   problems.push(...found.map((problem) => problemAt(envelope.source, problem)));
   if (valid === null || found.length > 0) return null;
@@ -172,11 +184,7 @@ export function describeZone(name: string, path: Path): ProblemAt {
   return { code: "TURNO_TIME_INVALID", path, message, hint };
 }
 
-function checkPayload(
-  spec: ScheduleDocument["spec"],
-  job: JobObject | undefined,
-  validatePayload: ReturnType<typeof createPayloadValidator>,
-): readonly ProblemAt[] {
+function checkPayload(spec: ScheduleDocument["spec"], job: JobObject | undefined): readonly ProblemAt[] {
   const bytes = Buffer.byteLength(JSON.stringify(spec.payload));
   if (bytes > MAX_PAYLOAD_BYTES) {
     const message = `expected a payload of at most ${MAX_PAYLOAD_BYTES} bytes of JSON, found ${bytes}`;
@@ -184,13 +192,13 @@ function checkPayload(
   }
   const schema = job?.spec.payloadSchema ?? null;
   if (job === undefined || schema === null) return [];
-  return validatePayload(schema, spec.payload)
-    .slice(0, 10)
-    .map(({ pointer, message }) => ({
-      code: "TURNO_CONFIG_PAYLOAD",
-      path: ["spec", "payload", ...readPointer(pointer)],
-      message: `the payload does not match the schema of Job/${job.name}: ${pointer === "" ? "it" : pointer} ${message}`,
-    }));
+  const compiled = compileOnce(schema);
+  const problems = compiled.ok ? compiled.validate(spec.payload) : [];
+  return problems.slice(0, 10).map(({ pointer, message }) => ({
+    code: "TURNO_CONFIG_PAYLOAD",
+    path: ["spec", "payload", ...readPointer(pointer)],
+    message: `the payload does not match the schema of Job/${job.name}: ${pointer === "" ? "it" : pointer} ${message}`,
+  }));
 }
 
 /** Also the bounds between a policy's fields. */
