@@ -228,7 +228,7 @@ function explain(reason: string | null, ended: AttemptView | null): string {
       return "handed back by its worker, nothing charged";
     case "finished":
     case "failed":
-      return ended?.outcome === "timed-out" ? `timed out${took}` : `${reason}${took}`;
+      return ended?.outcome === "timed-out" ? `timed out${took}` : took === "" ? reason : took.trimStart();
     default:
       return reason ?? "";
   }
