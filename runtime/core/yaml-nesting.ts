@@ -1,14 +1,9 @@
-import { type CST, Parser } from "yaml";
+import type { CST } from "yaml";
 
 /**
- * Refuses text whose nesting would overflow the YAML composer's stack, which ends the whole process and cannot be
- * caught: call it before `parseDocument`. Counts flow and block collections of the token tree without recursion.
+ * Levels of collections in a token tree; a scalar document has none. Ask before composing: the composer recurses, and
+ * a stack that overflows there ends the whole process and cannot be caught. Does not recurse itself.
  */
-export function nestsDeeperThan(text: string, limit: number): boolean {
-  return deepestLevel([...new Parser().parse(text)]) > limit;
-}
-
-/** Levels of collections in a token tree; a scalar document has none. */
 export function deepestLevel(tokens: readonly CST.Token[]): number {
   let deepest = 0;
   const pending: (readonly [token: CST.Token, level: number])[] = tokens.map((token) => [token, 0]);
