@@ -47,6 +47,7 @@ export class ExecutionSweep {
     this.#nextPollMs = options.clock.monotonicMs();
     const onError = (error: unknown): void => options.watch.failed(error);
     this.#starts = createGatheredWrite<Execution>({
+      clock: options.clock,
       send: (items) => this.#sendStarts(items),
       isWanted: (execution) => execution.phase === "running" && !execution.startWritten,
       onSent: (execution) => {
@@ -55,12 +56,14 @@ export class ExecutionSweep {
       onError,
     });
     this.#progress = createGatheredWrite<Execution>({
+      clock: options.clock,
       send: (items) => this.#sendProgress(items),
       isWanted: (execution) => execution.phase === "running" && execution.progress !== null,
       onSent: () => {},
       onError,
     });
     this.#returns = createGatheredWrite<Execution>({
+      clock: options.clock,
       send: (items) => options.store.returnClaims(options.workerId, items.map(ownership)),
       isWanted: (execution) => execution.phase === "finishing",
       onSent: (execution) => {

@@ -1,12 +1,17 @@
+import type { Clock } from "../protocol/ports/surroundings.ts";
+
+/** A database that is away is not pressed. */
+const RETRY_MS = 1_000;
+
 /** Writes that may wait a moment: gathered, sent together, one call at a time, tried again while they matter. */
 export interface GatheredWrite<Item> {
   add(item: Item): void;
-  /** Sends what has gathered, unless a call is under way. */
+  /** Sends what has gathered, unless a call is under way or has just failed. */
   flush(): void;
-  readonly isEmpty: boolean;
 }
 
 export function createGatheredWrite<Item>(options: {
+  readonly clock: Clock;
   readonly send: (items: readonly Item[]) => Promise<void>;
   /** Asked before each try. */
   readonly isWanted: (item: Item) => boolean;
@@ -15,6 +20,7 @@ export function createGatheredWrite<Item>(options: {
 }): GatheredWrite<Item> {
   const gathered = new Set<Item>();
   let inFlight = false;
+  let retryMs = 0;
 
   const send = async (items: readonly Item[]): Promise<void> => {
     inFlight = true;
@@ -23,6 +29,7 @@ export function createGatheredWrite<Item>(options: {
       for (const item of items) options.onSent(item);
     } catch (error) {
       for (const item of items) gathered.add(item);
+      retryMs = options.clock.monotonicMs() + RETRY_MS;
       options.onError(error);
     } finally {
       inFlight = false;
@@ -32,13 +39,10 @@ export function createGatheredWrite<Item>(options: {
   return {
     add: (item) => void gathered.add(item),
     flush() {
-      if (inFlight || gathered.size === 0) return;
+      if (inFlight || gathered.size === 0 || options.clock.monotonicMs() < retryMs) return;
       const items = [...gathered].filter(options.isWanted);
       gathered.clear();
       if (items.length > 0) void send(items);
-    },
-    get isEmpty() {
-      return gathered.size === 0 && !inFlight;
     },
   };
 }

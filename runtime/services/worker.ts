@@ -196,12 +196,17 @@ export class Worker {
   }
 
   async #define(queue: WorkQueue, executions: readonly Execution[]): Promise<void> {
+    // The slot that a recovered job was claimed for stays free for it.
+    const recovered = executions.filter(({ job }) => job.recovered).length;
+    queue.reserved += recovered;
     try {
       await this.#definitions.load(executions.map(({ job }) => job.definitionHash ?? ""));
     } catch (error) {
       this.#watch.failed(error);
       this.#sweep.giveBack(executions);
       return;
+    } finally {
+      queue.reserved -= recovered;
     }
     for (const execution of executions) {
       execution.definition = this.#definitions.get(execution.job.definitionHash ?? "");

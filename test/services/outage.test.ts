@@ -50,6 +50,22 @@ describe("while the database is away", () => {
     expect(connection.calls.filter((call) => call === "claimJobs").length).toBeLessThan(100);
   });
 
+  it("the worker presses it no more when it has starts, progress and returns to write", async () => {
+    const { connection } = await engine.worker({
+      scripts: {
+        work: async (payload, context) => {
+          context.request.onProgress(10, null);
+          return takes(engine.clock, 600_000)(payload, context);
+        },
+      },
+    });
+    await engine.enqueueMany(2);
+    connection.weather = "away";
+    connection.calls.length = 0;
+    await engine.clock.advance(40_000);
+    expect(connection.calls.length).toBeLessThan(400);
+  });
+
   it("a handler that ended in the outage keeps its result and has it written afterwards", async () => {
     const { connection, host } = await engine.worker({ scripts: { work: takes(engine.clock, 10_000) } });
     const id = await engine.enqueue();
@@ -125,12 +141,12 @@ describe("an answer of the database that is lost", () => {
   });
 
   it("after giving claims back changes nothing: they are given back again", async () => {
-    const { connection, worker } = await engine.worker({ scripts: { work: takes(engine.clock, 3_000) } });
+    const { connection, worker } = await engine.worker({ scripts: { work: takes(engine.clock, 30_000) } });
     engine.declare({ type: "quick" });
     for (let count = 0; count < 10; count++) await engine.enqueue({ type: "quick" });
     await engine.enqueueMany(20);
     connection.next.set("returnClaims", ["lost-reply", "away"]);
-    await engine.clock.advance(2_000);
+    await engine.clock.advance(3_500);
     expect(engine.database.processing.size).toBe(2);
     expect(worker.open).toBe(2);
   });

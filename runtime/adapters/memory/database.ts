@@ -103,13 +103,16 @@ export class MemoryDatabase {
   coldStarts = 0;
   readonly nowMs: () => number;
   #token = 0n;
-  readonly #runnable = new Map<string, { readonly usual: RunnableOrder; readonly recovered: RunnableOrder }>();
+  readonly #runnable = new Map<
+    string,
+    { readonly usual: RunnableOrder<JobRow>; readonly recovered: RunnableOrder<JobRow> }
+  >();
 
   constructor(nowMs: () => number) {
     this.nowMs = nowMs;
   }
 
-  runnable(queue: string): { readonly usual: RunnableOrder; readonly recovered: RunnableOrder } {
+  runnable(queue: string): { readonly usual: RunnableOrder<JobRow>; readonly recovered: RunnableOrder<JobRow> } {
     let order = this.#runnable.get(queue);
     if (order === undefined)
       this.#runnable.set(queue, (order = { usual: new RunnableOrder(), recovered: new RunnableOrder() }));

@@ -1,20 +1,26 @@
-import type { JobRow } from "./database.ts";
-
-interface Entry {
+/** What the order looks at in a row. */
+interface Runnable {
+  readonly id: string;
+  readonly state: string;
   readonly sortAtMs: number;
-  readonly row: JobRow;
+  readonly token: bigint | null;
+}
+
+interface Entry<Row extends Runnable> {
+  readonly sortAtMs: number;
+  readonly row: Row;
   /** The entry is dead when the row has another token by now. */
   readonly token: bigint | null;
 }
 
 /** The runnable jobs of one queue by (sort position, id); entries of jobs that have left stay until they are passed. */
-export class RunnableOrder {
-  #entries: Entry[] = [];
+export class RunnableOrder<Row extends Runnable> {
+  #entries: Entry<Row>[] = [];
   /** Everything before is dead. */
   #head = 0;
 
-  add(row: JobRow): void {
-    const entry: Entry = { sortAtMs: row.sortAtMs, row, token: row.token };
+  add(row: Row): void {
+    const entry: Entry<Row> = { sortAtMs: row.sortAtMs, row, token: row.token };
     const last = this.#entries.at(-1);
     if (last === undefined || isBefore(last, entry.sortAtMs, row.id)) {
       this.#entries.push(entry);
@@ -29,10 +35,10 @@ export class RunnableOrder {
   take(options: {
     readonly after: { readonly sortAtMs: number; readonly id: string } | null;
     readonly limit: number;
-    readonly wanted: (row: JobRow) => boolean;
-  }): JobRow[] {
+    readonly wanted: (row: Row) => boolean;
+  }): Row[] {
     this.#dropDead();
-    const taken: JobRow[] = [];
+    const taken: Row[] = [];
     const from = options.after === null ? this.#head : this.#find(options.after.sortAtMs, `${options.after.id}~`);
     for (let index = from; index < this.#entries.length && taken.length < options.limit; index++) {
       const entry = this.#entries[index];
@@ -67,10 +73,10 @@ export class RunnableOrder {
   }
 }
 
-function isBefore(entry: Entry, sortAtMs: number, id: string): boolean {
+function isBefore(entry: Entry<Runnable>, sortAtMs: number, id: string): boolean {
   return entry.sortAtMs === sortAtMs ? entry.row.id < id : entry.sortAtMs < sortAtMs;
 }
 
-function isLive({ row, token }: Entry): boolean {
+function isLive({ row, token }: Entry<Runnable>): boolean {
   return row.state === "Enqueued" && row.token === token;
 }
