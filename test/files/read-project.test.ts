@@ -107,6 +107,13 @@ describe("reading a project", () => {
     await expect(readProjectFiles(join(root, "nowhere"))).rejects.toMatchObject({ code: "TURNO_PROJECT_MISSING" });
   });
 
+  it("survives a file that is nested without end, and leaves it to validation", async () => {
+    write("turno.yaml", project("[turno.d/*.yaml]"));
+    write("turno.d/a.yaml", `$ref: ${"[".repeat(100_000)}`);
+    write("turno.d/b.yaml", `$ref: ${"{a: ".repeat(20_000)}`);
+    expect(await paths()).toEqual(["turno.d/a.yaml", "turno.d/b.yaml", "turno.yaml"]);
+  });
+
   it("leaves includes that leave the project to validation, which refuses them", async () => {
     for (const include of ["[../*.yaml]", "[/etc/*.yaml]", "['C:/x/*.yaml']"]) {
       write("turno.yaml", project(include));

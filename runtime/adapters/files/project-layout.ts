@@ -1,4 +1,5 @@
-import { isMap, isScalar, isSeq, parseAllDocuments, visit } from "yaml";
+import { Composer, type Document, isMap, isScalar, isSeq, Parser, visit } from "yaml";
+import { deepestLevel } from "../../core/yaml-nesting.ts";
 
 /** What the reader must know of turno.yaml before anything is validated. */
 export interface ProjectLayout {
@@ -8,6 +9,11 @@ export interface ProjectLayout {
 }
 
 const DEFAULT_LAYOUT: ProjectLayout = { include: ["turno.d/**/*.yaml"], handlers: "handlers" };
+
+/** As in validation, which refuses what is longer or deeper. */
+const LONGEST_TEXT = 256 * 1024;
+const DEEPEST_LEVEL = 64;
+const WILD_NESTING = 1_000;
 
 /** Reads where the other files lie. A broken turno.yaml gives the defaults: validation will say what is wrong. */
 export function readLayout(text: string): ProjectLayout {
@@ -48,17 +54,22 @@ export function findFileReferences(text: string): readonly string[] {
   return [...found];
 }
 
-function parseDocuments(text: string) {
-  try {
-    const documents = parseAllDocuments(text, {
-      version: "1.2",
-      schema: "core",
-      logLevel: "silent",
-      uniqueKeys: false,
-    });
-    return Array.isArray(documents) ? documents : [];
-  } catch {
-    // Nested beyond the parser's stack: validation reports it with its position.
-    return [];
+/** Nothing for a text nested beyond what validation takes: the parser slows down and the composer's stack overflows. */
+function parseDocuments(text: string): readonly Document[] {
+  if (text.length > LONGEST_TEXT || nestsWildly(text)) return [];
+  const tokens = [...new Parser().parse(text)];
+  if (deepestLevel(tokens) > DEEPEST_LEVEL) return [];
+  const composer = new Composer({ version: "1.2", schema: "core", logLevel: "silent", uniqueKeys: false });
+  return [...composer.compose(tokens)];
+}
+
+/** A rough count, without a parser, of brackets that are open at once and of dashes in a row. */
+function nestsWildly(text: string): boolean {
+  let open = 0;
+  for (const char of text) {
+    if (char === "[" || char === "{") open += 1;
+    else if (char === "]" || char === "}") open = Math.max(0, open - 1);
+    if (open > WILD_NESTING) return true;
   }
+  return /(?:[-?] ){1000}/.test(text);
 }

@@ -1,0 +1,70 @@
+import type { Problem } from "../config/problems.ts";
+import type { TurnoError } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import type { RevisionSummary, SyncProblem } from "../protocol/ports/revisions.ts";
+import type { Plan } from "./plan.ts";
+
+/** What one look at the files led to. `problems` holds warnings too. */
+export type SyncOutcome =
+  | {
+      readonly kind: "applied";
+      readonly revision: RevisionSummary;
+      readonly plan: Plan;
+      readonly problems: readonly Problem[];
+    }
+  | { readonly kind: "unchanged"; readonly revision: RevisionSummary; readonly problems: readonly Problem[] }
+  /** The files have problems: the last good revision stays in force. */
+  | { readonly kind: "invalid"; readonly problems: readonly Problem[] }
+  /** The files could not be read, or may not be applied. */
+  | { readonly kind: "refused"; readonly error: TurnoError };
+
+/** The problems of an outcome, as the state of the source keeps them. */
+export function syncProblems(outcome: SyncOutcome): readonly SyncProblem[] {
+  if (outcome.kind !== "refused") {
+    return outcome.problems.map(({ code, message, file, line, column, hint }) => ({
+      code,
+      message,
+      file,
+      line,
+      column,
+      hint,
+    }));
+  }
+  const { code, message, hint, position } = outcome.error;
+  const { file = null, line = null, column = null } = position ?? {};
+  return [{ code, message, file, line, column, hint }];
+}
+
+/** Writes outcomes to the log, each once however often it is seen again. */
+export function createSyncReport(logger: Logger): (outcome: SyncOutcome) => void {
+  let last = "";
+  return (outcome) => {
+    const problems = syncProblems(outcome);
+    const key = JSON.stringify([outcome.kind === "invalid" || outcome.kind === "refused", problems]);
+    const isNew = key !== last;
+    last = key;
+    if (outcome.kind === "applied") {
+      const { revision, plan } = outcome;
+      logger.info(`revision ${revision.number} is in force`, {
+        revision: revision.number,
+        commit: revision.commit,
+        changes: plan.changes.flatMap(({ action, object }) => (action === "none" ? [] : [`${action} ${object}`])),
+        consequences: plan.consequences,
+      });
+    }
+    if (!isNew) return;
+    const failed = outcome.kind === "invalid" || outcome.kind === "refused";
+    if (failed)
+      logger.error("the files were not applied, the last good revision stays in force", { problems: problems.length });
+    for (const problem of problems) {
+      if (failed) logger.error(describeSyncProblem(problem), { code: problem.code });
+      else logger.warn(describeSyncProblem(problem), { code: problem.code });
+    }
+  };
+}
+
+/** `turno.d/a.yaml:3:5: expected … (hint)`. */
+export function describeSyncProblem({ file, line, column, message, hint }: SyncProblem): string {
+  const place = file === null ? "" : `${file}:${line ?? 1}:${column ?? 1}: `;
+  return `${place}${message}${hint === null ? "" : ` (${hint})`}`;
+}

@@ -1,0 +1,165 @@
+import { describeError, TurnoError } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import { RejectedError, UnknownOutcomeError } from "../protocol/ports/errors.ts";
+import type { ProjectSource, RevisionStore, RevisionSummary } from "../protocol/ports/revisions.ts";
+import type { Doorbell } from "../protocol/ports/transport.ts";
+import { applyDesired, isOwnedByOther } from "../reconcile/apply.ts";
+import type { Look } from "../reconcile/look.ts";
+import { createSyncReport, type SyncOutcome, syncProblems } from "../reconcile/sync-outcome.ts";
+import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
+
+export interface ReconcilerOptions {
+  readonly source: ProjectSource;
+  /** From `createLook`. */
+  readonly look: (signal: AbortSignal) => Promise<Look>;
+  readonly store: RevisionStore;
+  readonly doorbell: Pick<Doorbell, "ring">;
+  readonly logger: Logger;
+  /** Who applies, for the history. */
+  readonly appliedBy: string;
+  /** The database belongs to this very folder: whatever was applied from another path is this project before a move. */
+  readonly takeOver?: boolean;
+}
+
+export interface Reconciler {
+  /**
+   * One look at the files, and an apply when they changed since the last one. Rejects only when the database is away
+   * or the signal aborts.
+   */
+  syncOnce(signal: AbortSignal): Promise<SyncOutcome>;
+  /** Follows the files until it is stopped. */
+  start(surroundings: LoopSurroundings): Promise<Pick<Loop, "stop">>;
+}
+
+/** Without any event the files are looked at this often, so that the age of the last look tells whether anybody looks. */
+const CONFIRM_MS = 30_000;
+/** Somebody else may apply between the look at the base and the apply. */
+const APPLY_TRIES = 5;
+
+/** Brings the files of a source into force whenever they change, and says why when it can't. */
+export function createReconciler(options: ReconcilerOptions): Reconciler {
+  const { source, store } = options;
+  const report = createSyncReport(options.logger);
+  let last: { readonly fingerprint: string; readonly outcome: SyncOutcome } | null = null;
+
+  const sync = async (signal: AbortSignal): Promise<SyncOutcome> => {
+    let found: Look;
+    try {
+      found = await options.look(signal);
+    } catch (error) {
+      if (error instanceof TurnoError) return { kind: "refused", error };
+      throw error;
+    }
+    const { fingerprint } = found.snapshot;
+    // Whatever others applied meanwhile: only files that changed are brought into force.
+    if (last?.fingerprint === fingerprint) return confirm(last.outcome, await store.revisionInForce());
+    const outcome = found.kind === "invalid" ? found : await applyLook({ found, options, isFirst: last === null });
+    last = { fingerprint, outcome };
+    return outcome;
+  };
+
+  const syncOnce = async (signal: AbortSignal): Promise<SyncOutcome> => {
+    const outcome = await sync(signal);
+    report(outcome);
+    await recordSync(options, outcome);
+    return outcome;
+  };
+
+  return {
+    syncOnce,
+    async start(surroundings) {
+      const loop = startLoop({
+        ...surroundings,
+        name: "reconcile",
+        cycle: async (signal) => {
+          await syncOnce(signal).catch((error: unknown) => {
+            if (!signal.aborted) throw error;
+          });
+          return CONFIRM_MS;
+        },
+      });
+      const watch = await source.watch(loop.wake);
+      return {
+        async stop() {
+          await watch.close();
+          await loop.stop();
+        },
+      };
+    },
+  };
+}
+
+/** The same files again: still in force, or somebody else's are by now. */
+function confirm(outcome: SyncOutcome, inForce: RevisionSummary | null): SyncOutcome {
+  if (outcome.kind !== "applied" && outcome.kind !== "unchanged") return outcome;
+  const { revision, problems } = outcome;
+  if (inForce?.number === revision.number) return { kind: "unchanged", revision, problems };
+  const error = new TurnoError(
+    "TURNO_SOURCE_STALE",
+    `expected revision ${revision.number}, made of these files, to be in force, found revision ${inForce?.number}, applied by ${inForce?.appliedBy}`,
+    { hint: "These files are applied again when one of them changes, or by `turno apply`." },
+  );
+  return { kind: "refused", error };
+}
+
+async function applyLook(request: {
+  readonly found: Look & { readonly kind: "ready" };
+  readonly options: ReconcilerOptions;
+  readonly isFirst: boolean;
+}): Promise<SyncOutcome> {
+  const { found, options, isFirst } = request;
+  const { source, store } = options;
+  for (let tries = 1; ; tries++) {
+    const inForce = await store.revisionInForce();
+    const behind = isFirst ? await findBehind(found, inForce, options) : null;
+    if (behind !== null) return { kind: "refused", error: behind };
+    try {
+      const outcome = await applyDesired(store, {
+        desired: found.desired,
+        source: source.identity,
+        provenance: found.snapshot.provenance,
+        appliedBy: options.appliedBy,
+        base: inForce?.number ?? null,
+        confirmDeletes: false,
+        takeOver: options.takeOver ?? false,
+      });
+      if (outcome.kind === "applied") options.doorbell.ring({ kind: "revision" });
+      return { ...outcome, problems: found.problems };
+    } catch (error) {
+      if (!(error instanceof TurnoError) || error instanceof RejectedError || error instanceof UnknownOutcomeError)
+        throw error;
+      if (error.code !== "TURNO_SOURCE_STALE" || tries === APPLY_TRIES) return { kind: "refused", error };
+    }
+  }
+}
+
+/**
+ * After a start nobody remembers which revision these files made. When they are those of an earlier one and were not
+ * written since, this is an old copy that must not win over what came after it.
+ */
+async function findBehind(
+  { desired, snapshot }: Look & { readonly kind: "ready" },
+  inForce: RevisionSummary | null,
+  { source, store }: ReconcilerOptions,
+): Promise<TurnoError | null> {
+  if (inForce === null || inForce.contentHash === desired.contentHash) return null;
+  if (isOwnedByOther(source.identity, { owner: inForce.source })) return null;
+  if (snapshot.newestWriteAt === null || snapshot.newestWriteAt > inForce.appliedAt) return null;
+  const earlier = await store.findRevision({ source: source.identity.name, contentHash: desired.contentHash });
+  if (earlier === null) return null;
+  return new TurnoError(
+    "TURNO_SOURCE_STALE",
+    `expected files newer than revision ${inForce.number}, which is in force, found those of revision ${earlier.number}, not written since`,
+    { hint: "If going back is meant, run `turno apply`; otherwise bring this folder up to date." },
+  );
+}
+
+async function recordSync({ source, store, logger }: ReconcilerOptions, outcome: SyncOutcome): Promise<void> {
+  try {
+    const ok = outcome.kind === "applied" || outcome.kind === "unchanged";
+    const revision = (ok ? outcome.revision : await store.revisionInForce())?.number ?? null;
+    await store.recordSync({ source: source.identity, ok, revision, problems: syncProblems(outcome) });
+  } catch (error) {
+    logger.debug("the state of the source could not be recorded", { error: describeError(error) });
+  }
+}
