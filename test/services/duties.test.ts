@@ -9,6 +9,7 @@ import { startCleanup } from "../../runtime/services/cleanup.ts";
 import { DueWait } from "../../runtime/services/due-wait.ts";
 import { startLeadership } from "../../runtime/services/leadership.ts";
 import { LeaseWatch } from "../../runtime/services/lease-watch.ts";
+import { startRecovery } from "../../runtime/services/recovery.ts";
 import { type Loop, startLoop } from "../../runtime/services/supervised-loop.ts";
 import { Engine, kinds } from "./engine.ts";
 
@@ -224,6 +225,26 @@ describe("recovery", () => {
     for (const { connection } of machines) connection.weather = "up";
     await engine.clock.advance(20_000);
     expect(engine.job(id)).toMatchObject({ state: "Succeeded", execution: 1, lost: 0 });
+  });
+
+  it("starts counting anew after one look that failed (F22)", async () => {
+    const machine = engine.machine();
+    await engine.enqueue();
+    await engine.store.claimJobs({ workerId: machine.id, queue: "default", limit: 1, after: null, exceptTypes: [] });
+    const started = startRecovery({
+      ...surroundings(),
+      store: machine.connection.store,
+      leaseMs: 60_000,
+      intervalMs: 10_000,
+      isLeading: () => true,
+    });
+    stops.push(started.stop);
+    await engine.clock.advance(45_000);
+    machine.connection.next.set("observeLeases", ["away"]);
+    await engine.clock.advance(60_000);
+    expect(kinds(events)).not.toContain("worker-lost");
+    await engine.clock.advance(20_000);
+    expect(kinds(events)).toContain("worker-lost");
   });
 
   it("is not moved by jumps of the database's clock (F21)", async () => {

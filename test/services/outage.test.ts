@@ -140,6 +140,18 @@ describe("an answer of the database that is lost", () => {
     expect(host.runs).toHaveLength(60);
   });
 
+  it("for longer than a lease starts nothing: what it brings goes back", async () => {
+    const { connection, host, events } = await engine.worker();
+    connection.next.set("claimJobs", ["hanging", "hanging"]);
+    const id = await engine.enqueue();
+    await engine.clock.advance(70_000);
+    connection.weather = "up";
+    await engine.clock.settle();
+    expect(host.runs).toHaveLength(0);
+    expect(kinds(events)).not.toContain("job-started");
+    expect(engine.job(id)).toMatchObject({ state: "Scheduled", execution: 1, failures: 0, attempts: [] });
+  });
+
   it("after giving claims back changes nothing: they are given back again", async () => {
     const { connection, worker } = await engine.worker({ scripts: { work: takes(engine.clock, 30_000) } });
     engine.declare({ type: "quick" });
