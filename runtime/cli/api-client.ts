@@ -18,7 +18,7 @@ export interface ApiClient {
 interface Problem {
   readonly title?: string;
   readonly detail?: string;
-  readonly errors?: Readonly<Record<string, readonly string[]>>;
+  readonly errors?: readonly { readonly pointer: string; readonly detail: string }[];
 }
 
 export function createApiClient(request: ApiRequest, close: () => Promise<void>): ApiClient {
@@ -67,9 +67,7 @@ export function createRemoteClient(options: { readonly url: string; readonly api
 }
 
 function problemText(status: number, problem: Problem | null): string {
-  const fields = Object.entries(problem?.errors ?? {}).flatMap(([field, messages]) =>
-    messages.map((message) => `  ${field}: ${message}`),
-  );
+  const fields = (problem?.errors ?? []).map(({ pointer, detail }) => `  ${pointer}: ${detail}`);
   const head = [problem?.title ?? `status ${status}`, problem?.detail].filter((part) => part !== undefined).join(": ");
   return [head, ...fields].join("\n");
 }

@@ -39,7 +39,7 @@ export async function openProject(io: CommandIo, options: OpenProjectOptions): P
   const root = resolve(io.cwd, options.dir ?? ".");
   const text = readProjectText(root, options.filesOptional === true);
   const own = loadProject(new Map([[PROJECT_FILE, text]]));
-  const spec = own.state?.project.spec ?? defaultSpec();
+  const spec = own.project?.spec ?? defaultSpec();
   return {
     paths: projectPaths(root, options.data ?? null),
     settings: resolveRuntimeSettings(spec, io.env, (path) => readFileSync(resolve(root, path), "utf8").trimEnd()),
