@@ -1,4 +1,4 @@
-import type { JobId } from "../runtime/core/ids.ts";
+import { type JobId, NAME_PATTERN } from "../runtime/core/ids.ts";
 import { jobNotFound } from "./listing.ts";
 import type { WebPorts } from "./ports.ts";
 import { ProblemError } from "./problem.ts";
@@ -33,7 +33,7 @@ export function createActions({ jobs, schedules, ids }: Pick<WebPorts, "jobs" | 
       if (outcome.kind === "refused") throw wrongState(`It is ${outcome.state}; only a finished job can be deleted.`);
     },
     async trigger(schedule) {
-      const id = await schedules.triggerSchedule(schedule, ids.jobId());
+      const id = NAME_PATTERN.test(schedule) ? await schedules.triggerSchedule(schedule, ids.jobId()) : null;
       if (id === null) {
         throw new ProblemError(404, "There is no schedule with this name.", { code: "TURNO_SCHEDULE_NOT_FOUND" });
       }

@@ -10,7 +10,8 @@ export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
     "default-src 'self'; script-src 'self'; style-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
   "X-Frame-Options": "DENY",
   "X-Content-Type-Options": "nosniff",
-  "Referrer-Policy": "no-referrer",
+  // Nothing to other sites; no-referrer would also take the Origin from the forms of the panel itself.
+  "Referrer-Policy": "same-origin",
   "Cross-Origin-Opener-Policy": "same-origin",
   "Cross-Origin-Resource-Policy": "same-origin",
   "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -47,9 +48,13 @@ export function sameOriginWrites(allowedOrigins: readonly string[]): MiddlewareH
       const origin = c.req.header("origin");
       const allowed = origin !== undefined && allowedOrigins.includes(origin) && c.req.path.startsWith("/api/");
       const site = c.req.header("sec-fetch-site");
-      const foreignSite = site !== undefined && site !== "same-origin" && site !== "none";
       const host = c.req.header("host") ?? new URL(c.req.url).host;
-      if (!allowed && (foreignSite || (origin !== undefined && originHost(origin) !== host))) {
+      // The browser's own word where it gives one (secure contexts, localhost), else the page's address.
+      const ours =
+        site === undefined
+          ? origin === undefined || originHost(origin) === host
+          : site === "same-origin" || site === "none";
+      if (!allowed && !ours) {
         throw new ProblemError(403, "This request was made by a page of another site; it was not carried out.", {
           code: "TURNO_API_ORIGIN",
         });

@@ -303,8 +303,10 @@ describe("listing", () => {
     const response = await app.request("/api/recurring-jobs/nightly/trigger", { method: "POST" });
     expect([response.status, await response.json()]).toEqual([201, { jobId: testId(0x100) }]);
     expect(response.headers.get("location")).toBe(`/api/jobs/${testId(0x100)}`);
-    const missing = await app.request("/api/recurring-jobs/nowhere/trigger", { method: "POST" });
-    expect((await problemOf(missing)).code).toBe("TURNO_SCHEDULE_NOT_FOUND");
+    for (const name of ["nowhere", "%00", "%E0%A4%A", "a%2Fb"]) {
+      const missing = await app.request(`/api/recurring-jobs/${name}/trigger`, { method: "POST" });
+      expect((await problemOf(missing)).code).toBe("TURNO_SCHEDULE_NOT_FOUND");
+    }
   });
 });
 

@@ -28,7 +28,7 @@ describe("every response", () => {
     expect(policy).not.toMatch(/unsafe|data:|\*/);
     expect(response.headers.get("x-frame-options")).toBe("DENY");
     expect(response.headers.get("x-content-type-options")).toBe("nosniff");
-    expect(response.headers.get("referrer-policy")).toBe("no-referrer");
+    expect(response.headers.get("referrer-policy")).toBe("same-origin");
   });
 
   it("is kept by browsers only when it is a static file", async () => {
@@ -91,6 +91,8 @@ describe("writes from another site's page", () => {
 
   it("pass from the panel itself, from programs, and from origins that are allowed", async () => {
     expect((await trigger({ origin: "http://localhost:8080", "sec-fetch-site": "same-origin" })).status).toBe(200);
+    expect((await trigger({ origin: "http://localhost:8080" })).status).toBe(200);
+    expect((await trigger({ origin: "null", "sec-fetch-site": "same-origin" })).status).toBe(200);
     expect((await trigger({})).status).toBe(200);
     const allowed = await trigger({ origin: "https://ops.example", "sec-fetch-site": "cross-site" }, [
       "https://ops.example",

@@ -82,7 +82,11 @@ const setLive = (state) => () => {
   root.dataset.live = state;
 };
 document.addEventListener("htmx:sse:after:connection", setLive("on"));
-document.addEventListener("htmx:sse:error", setLive("off"));
+document.addEventListener("htmx:sse:error", (event) => {
+  root.dataset.live = "off";
+  // The session has ended: the server leads to the login, and from there back to this page.
+  if (event.detail.status === 401) location.reload();
+});
 document.addEventListener("htmx:sse:close", setLive("off"));
 document.addEventListener("htmx:sse:before:connection", (event) => {
   if (event.detail.connection?.attempt > 0) root.dataset.live = "off";

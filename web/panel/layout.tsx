@@ -91,10 +91,10 @@ function Document(props: {
         <link rel="icon" href={assets("icon.svg")} type="image/svg+xml" />
         <link rel="stylesheet" href={assets("panel.css")} />
         <script src={assets("theme.js")} />
-        {/* First, so that it hears of the stream's first connection. */}
+        {/* Not deferred: htmx would start by a timer then, and could do so before its extension is there. */}
+        <script src={assets("htmx.js")} />
+        <script src={assets("hx-sse.js")} />
         <script src={assets("panel.js")} defer />
-        <script src={assets("htmx.js")} defer />
-        <script src={assets("hx-sse.js")} defer />
       </head>
       <body>
         <a class="skip" href="#content">
