@@ -46,3 +46,24 @@ export const PRUNE_WORKERS = `
 delete from turno.workers
 where coalesce(left_at, heartbeat_at) < now() - $1::bigint * interval '1 millisecond'
 returning id`;
+
+/**
+ * A server that was promoted goes on from an older copy of the dispatch sequence. Its timeline tells; the token's high
+ * bits then rise, so that no number is given out twice. Empty: the timeline is the one seen last.
+ */
+export const RAISE_EPOCH = `
+with server as (
+  select ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint as timeline
+),
+before as (
+  select i.timeline from turno.installation i
+),
+moved as (
+  update turno.installation i
+  set timeline = s.timeline
+  from server s
+  where i.timeline <> s.timeline
+  returning s.timeline
+)
+select case when b.timeline = 0 then q.last_value else setval('turno.dispatch_seq', ((q.last_value >> 40) + 1) << 40) end as token
+from moved m, before b, turno.dispatch_seq q`;

@@ -5,6 +5,7 @@ import {
   HEARTBEAT,
   HOLD_TERM,
   LOCK_INSTALLATION,
+  RAISE_EPOCH,
   REGISTER_WORKER,
   RELEASE_TERM,
 } from "./worker-statements.ts";
@@ -15,6 +16,7 @@ export function createWorkerStore(database: Database): WorkerStore {
     async registerWorker(info) {
       const [row] = await database.transaction(async (query) => {
         await query(LOCK_INSTALLATION);
+        await query(RAISE_EPOCH);
         return query<{ cold_start: boolean }>(REGISTER_WORKER, [
           info.id,
           info.name,
@@ -28,6 +30,7 @@ export function createWorkerStore(database: Database): WorkerStore {
     },
     async heartbeat(beat) {
       await database.query(HEARTBEAT, [beat.workerId, beat.draining, beat.unloadableBundles]);
+      await database.query(RAISE_EPOCH);
     },
     async deregisterWorker(workerId) {
       await database.query(DEREGISTER_WORKER, [workerId]);
