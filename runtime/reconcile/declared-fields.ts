@@ -8,24 +8,31 @@ import type { Json, JsonObject } from "../core/json.ts";
  * one of `cron`, `every` and `at`. Plans compare this form, so that their paths are those of the files.
  */
 export function toDeclaredFields(object: ProjectObject | DeclaredObject): JsonObject {
-  const { labels, description } = object;
-  const metadata = { labels, ...(description === null ? {} : { description }) };
+  const metadata = describeMetadata(object);
   switch (object.kind) {
     case "Schedule":
-      return { metadata, spec: describeSchedule(object.spec) };
+      return { ...metadata, spec: describeSchedule(object.spec) };
     case "Job": {
       // What a handler gets and what it accepts is the author's own text: nothing in it is a unit of Turno's.
       const { payloadSchema, settings, ...rest } = object.spec;
       const payload = payloadSchema === null ? {} : { payload: payloadSchema };
-      return { metadata, spec: { ...describeUnits(rest), settings, ...payload } };
+      return { ...metadata, spec: { ...describeUnits(rest), settings, ...payload } };
     }
     case "Project":
     case "Queue":
     case "Policy":
-      return { metadata, spec: describeUnits(object.spec) };
+      return { ...metadata, spec: describeUnits(object.spec) };
     default:
       return unreachable(object);
   }
+}
+
+function describeMetadata({ labels, description }: ProjectObject | DeclaredObject): JsonObject {
+  const metadata = {
+    ...(Object.keys(labels).length === 0 ? {} : { labels }),
+    ...(description === null ? {} : { description }),
+  };
+  return Object.keys(metadata).length === 0 ? {} : { metadata };
 }
 
 function describeSchedule(spec: ScheduleSpec): JsonObject {
