@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   createTestProject,
@@ -49,25 +50,8 @@ kind: Job
 metadata: { name: quick }
 spec: { handler: quick.ts }
 `;
-// Waits for its file without an abort, like a program that hangs.
-const GATE = `import { existsSync, appendFileSync } from "node:fs";
-import { setTimeout as wait } from "node:timers/promises";
-import { defineHandler } from "turno";
-export default defineHandler<{ until: string; ledger: string }>(async (payload, ctx) => {
-  appendFileSync(payload.ledger, ctx.jobId + " start " + ctx.execution + "\\n");
-  while (!existsSync(payload.until)) await wait(20);
-  return { fence: String(ctx.fence) };
-});
-`;
-const QUICK = `import { appendFileSync } from "node:fs";
-import { setTimeout as wait } from "node:timers/promises";
-import { defineHandler } from "turno";
-export default defineHandler<{ ledger: string }>(async (payload, ctx) => {
-  await wait(5);
-  appendFileSync(payload.ledger, ctx.jobId + "\\n");
-  return null;
-});
-`;
+const handler = (name: string): Promise<string> =>
+  readFile(new URL(`../support/handlers/${name}.ts`, import.meta.url), "utf8");
 
 let project: TestProject;
 let up: RunningCommand & { readonly url: string };
@@ -76,8 +60,8 @@ beforeAll(async () => {
   project = await createTestProject({
     "turno.yaml": PROJECT,
     "turno.d/jobs.yaml": JOBS,
-    "handlers/gate.ts": GATE,
-    "handlers/quick.ts": QUICK,
+    "handlers/gate.ts": await handler("gate"),
+    "handlers/quick.ts": await handler("quick"),
   });
   up = await startUp(project, { args: ["--workers", "0"] });
 });
@@ -104,7 +88,7 @@ describe("workers that are lost", () => {
   test("a killed worker's job runs again as its next execution, with the loss recorded and no failure charged", async () => {
     const doomed = await startWorker();
     const until = `${project.root}/go-killed`;
-    const id = await enqueue("gate", { until, ledger: `${project.root}/killed.txt` });
+    const id = await enqueue("gate", { until });
     await eventually("the start of the run", isRunning(id));
     await doomed.end("SIGKILL");
     const heir = await startWorker();
@@ -125,7 +109,7 @@ describe("workers that are lost", () => {
   test("a worker that was stopped past its lease has its late result refused, and says so", async () => {
     const frozen = await startWorker();
     const until = `${project.root}/go-frozen`;
-    const id = await enqueue("gate", { until, ledger: `${project.root}/frozen.txt` });
+    const id = await enqueue("gate", { until });
     await eventually("the start of the run", isRunning(id));
     frozen.child.kill("SIGSTOP");
     const heir = await startWorker();
@@ -141,9 +125,8 @@ describe("workers that are lost", () => {
   });
 
   test("two workers share the load, and the death of one in the middle of it loses nothing and finishes nothing twice", async () => {
-    const ledger = `${project.root}/shared.txt`;
     const [one, two] = await Promise.all([startWorker(), startWorker()]);
-    const jobs = Array.from({ length: 400 }, () => ({ type: "quick", payload: { ledger } }));
+    const jobs = Array.from({ length: 400 }, () => ({ type: "quick" }));
     await postJson(`${up.url}/api/jobs/batch`, { jobs });
     const succeeded = async (): Promise<number> => {
       let count = 0;
@@ -167,10 +150,7 @@ describe("workers that are lost", () => {
   test("the database killed under load comes back and everything goes on, with nothing charged", async () => {
     const worker = await startWorker();
     const until = `${project.root}/go-database`;
-    const ids = [
-      await enqueue("gate", { until, ledger: `${project.root}/database.txt` }),
-      await enqueue("gate", { until, ledger: `${project.root}/database.txt` }),
-    ];
+    const ids = [await enqueue("gate", { until }), await enqueue("gate", { until })];
     for (const id of ids) await eventually("the start of the run", isRunning(id));
     const pid = await postmasterPid(project.root);
     if (pid === null) throw new Error("there is no database to kill");
@@ -192,7 +172,7 @@ describe("workers that are lost", () => {
     const leaving = project.start(["worker"], { TURNO_RUNTIME_WORKER_SHUTDOWN_TIMEOUT: "500ms" });
     await leaving.waitFor(/the worker serves/);
     const until = `${project.root}/go-leaving`;
-    const id = await enqueue("gate", { until, ledger: `${project.root}/leaving.txt` });
+    const id = await enqueue("gate", { until });
     await eventually("the start of the run", isRunning(id));
     expect(await leaving.end("SIGTERM")).toBe(0);
     const heir = await startWorker();
@@ -204,7 +184,7 @@ describe("workers that are lost", () => {
   });
 
   test("a supervisor killed with its roles leaves a database that the next one takes over", async () => {
-    const id = await enqueue("gate", { until: `${project.root}/turno.yaml`, ledger: `${project.root}/over.txt` });
+    const id = await enqueue("gate", { until: `${project.root}/turno.yaml` });
     const before = await postmasterPid(project.root);
     await up.end("SIGKILL");
     up = await startUp(project);

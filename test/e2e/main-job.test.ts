@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   createTestProject,
@@ -39,15 +40,8 @@ const schedule = (cron: string): string =>
   `apiVersion: turno/v1\nkind: Schedule\nmetadata: { name: often }\nspec: { job: greet, cron: "${cron}" }\n`;
 const greet = (word: string): string =>
   `import { defineHandler } from "turno";\nexport default defineHandler(() => ({ word: "${word}" }));\n`;
-// Runs until its file exists, so that the test decides how long it takes.
-const slow = (word: string): string => `import { existsSync } from "node:fs";
-import { setTimeout as wait } from "node:timers/promises";
-import { defineHandler } from "turno";
-export default defineHandler<{ until: string }>(async (payload, ctx) => {
-  while (!existsSync(payload.until)) await wait(20, undefined, { signal: ctx.signal });
-  return { word: "${word}" };
-});
-`;
+const SLOW = await readFile(new URL("../support/handlers/slow.ts", import.meta.url), "utf8");
+const slow = (word: string): string => SLOW.replace('"first"', `"${word}"`);
 
 let project: TestProject;
 let up: RunningCommand & { readonly url: string };
