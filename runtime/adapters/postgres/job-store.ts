@@ -50,7 +50,7 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
     },
 
     async cancelJob(id) {
-      const [row] = await database.query<{ state: JobState; cancelled: boolean }>(CANCEL_JOB, [id]);
+      const row = await findMoving(() => database.query<{ state: JobState; cancelled: boolean }>(CANCEL_JOB, [id]));
       if (row === undefined) return { kind: "not-found" };
       if (row.cancelled) return { kind: "cancelled" };
       if (isFinal(row.state)) return { kind: "finished", state: row.state satisfies FinalState };
@@ -59,7 +59,9 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
     },
 
     async requeueJob(id) {
-      const [row] = await database.query<{ state: JobState; queue: string; requeued: boolean }>(REQUEUE_JOB, [id]);
+      const row = await findMoving(() =>
+        database.query<{ state: JobState; queue: string; requeued: boolean }>(REQUEUE_JOB, [id]),
+      );
       if (row === undefined) return { kind: "not-found" };
       if (!row.requeued) return { kind: "refused", state: row.state };
       doorbell.ring({ kind: "queue", queue: row.queue });
@@ -67,11 +69,20 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
     },
 
     async deleteJob(id) {
-      const [row] = await database.query<{ state: JobState; deleted: boolean }>(DELETE_JOB, [id]);
+      const row = await findMoving(() => database.query<{ state: JobState; deleted: boolean }>(DELETE_JOB, [id]));
       if (row === undefined) return { kind: "not-found" };
       return row.deleted ? { kind: "deleted" } : { kind: "refused", state: row.state };
     },
   };
+}
+
+/**
+ * A job that moves between the live and the final partition while a statement waits for it is in neither of them for
+ * that statement, whose snapshot is older. A second statement sees where it went.
+ */
+async function findMoving<Row>(ask: () => Promise<readonly Row[]>): Promise<Row | undefined> {
+  const [row] = await ask();
+  return row ?? (await ask())[0];
 }
 
 function present<Value>(value: Value | undefined): Value {

@@ -1,0 +1,33 @@
+import pg from "pg";
+import type { Database, DatabaseAddress } from "../../runtime/adapters/postgres/pool.ts";
+
+/** Statements of a store that have run and are not committed yet: time stands still between two lines of another. */
+export interface HeldTransaction {
+  /** For the stores; its transactions are part of this one. */
+  readonly database: Database;
+  commit(): Promise<void>;
+}
+
+export async function holdTransaction(address: DatabaseAddress): Promise<HeldTransaction> {
+  const client = new pg.Client({ connectionString: address.connectionString });
+  await client.connect();
+  await client.query("begin");
+  const query: Database["query"] = async (text, values = []) => (await client.query(text, [...values])).rows;
+  return {
+    database: { query, transaction: (work) => work(query), close: async () => {} },
+    async commit() {
+      await client.query("commit");
+      await client.end();
+    },
+  };
+}
+
+/** Resolves when so many statements in the database wait for a lock. */
+export async function untilBlocked(database: Pick<Database, "query">, statements = 1): Promise<void> {
+  for (;;) {
+    const [row] = await database.query<{ waiting: number }>(
+      "select count(*)::int as waiting from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    );
+    if ((row?.waiting ?? 0) >= statements) return;
+  }
+}

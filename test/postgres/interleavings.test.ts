@@ -1,0 +1,273 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createExecutionStore } from "../../runtime/adapters/postgres/execution-store.ts";
+import { createJobStore } from "../../runtime/adapters/postgres/job-store.ts";
+import { createLeaseStore } from "../../runtime/adapters/postgres/lease-store.ts";
+import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
+import { createScheduleStore } from "../../runtime/adapters/postgres/schedule-store.ts";
+import { systemIds as ids } from "../../runtime/adapters/system/ids.ts";
+import type { JobId, WorkerId } from "../../runtime/core/ids.ts";
+import { silentLogger } from "../../runtime/core/logger.ts";
+import type { ClaimedJob, NewJob, Ownership } from "../../runtime/protocol/ports/jobs.ts";
+import { finishOf, retryOf } from "../contract/definitions.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { declareJobType, jobDefinition } from "../support/declare.ts";
+import { type HeldTransaction, holdTransaction, untilBlocked } from "./held-transaction.ts";
+
+const noRing = { ring: () => {} };
+
+let testDatabase: TestDatabase;
+let database: Database;
+let queue = 0;
+let worker: WorkerId;
+
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  database = openDatabase({
+    address: testDatabase.address,
+    applicationName: "test",
+    size: 4,
+    statementTimeoutMs: 20_000,
+    logger: silentLogger,
+  });
+  await declareJobType(database, jobDefinition("work"));
+});
+beforeEach(() => {
+  queue += 1;
+  worker = ids.workerId();
+});
+afterAll(async () => {
+  await database.close();
+  await testDatabase.drop();
+});
+
+function storesOn(on: Database) {
+  return {
+    ...createJobStore(on, noRing),
+    ...createExecutionStore({ database: on, logger: silentLogger, monotonicMs: () => performance.now() }),
+    ...createLeaseStore(on, noRing),
+    ...createScheduleStore(on, noRing),
+  };
+}
+
+function newJob(): NewJob {
+  const name = `q${queue}`;
+  return {
+    id: ids.jobId(),
+    type: "work",
+    queue: name,
+    payload: {},
+    priority: 0,
+    due: null,
+    maxAttempts: null,
+    timeoutMs: null,
+  };
+}
+
+async function insert(count = 1): Promise<JobId[]> {
+  const jobs = Array.from({ length: count }, newJob);
+  await storesOn(database).insertJobs(jobs);
+  return jobs.map((job) => job.id);
+}
+
+function claim(on: Database, limit = 10): Promise<readonly ClaimedJob[]> {
+  const request = { workerId: worker, queue: `q${queue}`, limit, after: null, exceptTypes: [] };
+  return storesOn(on)
+    .claimJobs(request)
+    .then(({ jobs }) => jobs);
+}
+
+async function claimed(): Promise<Ownership> {
+  await insert();
+  const [job] = await claim(database, 1);
+  return { jobId: (job as ClaimedJob).id, token: (job as ClaimedJob).token };
+}
+
+async function stateOf(id: JobId): Promise<string | undefined> {
+  const rows = await database.query<{ state: string }>("select state from turno.jobs where id = $1", [id]);
+  expect(rows.length).toBeLessThan(2);
+  return rows[0]?.state;
+}
+
+async function seen({ jobId }: Ownership) {
+  const found = (await storesOn(database).observeLeases()).find((lease) => lease.jobId === jobId);
+  if (found === undefined) throw new Error("the job is not running");
+  return found;
+}
+
+/** The first has run and is not committed when the second starts; it commits once the second waits for it. */
+async function behind<First, Second>(
+  first: (held: Database) => Promise<First>,
+  second: () => Promise<Second>,
+): Promise<readonly [First, Second]> {
+  const held: HeldTransaction = await holdTransaction(testDatabase.address);
+  const before = await first(held.database);
+  const running = second();
+  const settled = running.then(
+    () => true,
+    () => true,
+  );
+  await Promise.race([settled, untilBlocked(database)]);
+  await held.commit();
+  return [before, await running];
+}
+
+describe("behind a transaction that is about to commit", () => {
+  const store = () => storesOn(database);
+
+  it("a cancel answers with how the job ended", async () => {
+    const job = await claimed();
+    const [finish, cancel] = await behind(
+      (held) => storesOn(held).finishJob(worker, finishOf(job)),
+      () => store().cancelJob(job.jobId),
+    );
+    expect(finish).toBe("landed");
+    expect(cancel).toEqual({ kind: "finished", state: "Succeeded" });
+  });
+
+  it("a cancel of a job that is being claimed is a request", async () => {
+    const [id] = await insert();
+    const [jobs, cancel] = await behind(
+      (held) => claim(held),
+      () => store().cancelJob(id as JobId),
+    );
+    expect(jobs).toHaveLength(1);
+    expect(cancel).toEqual({ kind: "requested" });
+    const [job] = jobs;
+    const pair = { jobId: (job as ClaimedJob).id, token: (job as ClaimedJob).token, runningMs: null };
+    expect((await store().renewLeases(worker, [pair])).renewed).toMatchObject([{ cancelRequested: true }]);
+  });
+
+  it("a cancel of a job that goes back to wait ends it", async () => {
+    const job = await claimed();
+    const [, cancel] = await behind(
+      (held) => storesOn(held).finishJob(worker, retryOf(job)),
+      () => store().cancelJob(job.jobId),
+    );
+    expect(cancel).toEqual({ kind: "cancelled" });
+    expect(await stateOf(job.jobId)).toBe("Cancelled");
+  });
+
+  it("a claim passes over a job that is being cancelled", async () => {
+    const [id] = await insert();
+    const [, jobs] = await behind(
+      (held) => storesOn(held).cancelJob(id as JobId),
+      () => claim(database),
+    );
+    expect(jobs).toEqual([]);
+    expect(await stateOf(id as JobId)).toBe("Cancelled");
+  });
+
+  it("a claim passes over what another claims", async () => {
+    await insert(2);
+    const [first, second] = await behind(
+      (held) => claim(held, 1),
+      () => claim(database, 5),
+    );
+    expect(new Set([...first, ...second].map((job) => job.id)).size).toBe(2);
+    expect(second).toHaveLength(1);
+  });
+
+  it("a finish that lost to a recovery is fenced, and the job has a new token", async () => {
+    const job = await claimed();
+    const lease = await seen(job);
+    const [lost, finish] = await behind(
+      (held) => storesOn(held).recoverJobs([lease]),
+      () => store().finishJob(worker, finishOf(job)),
+    );
+    expect(lost).toHaveLength(1);
+    expect(finish).toBe("fenced");
+    expect(await stateOf(job.jobId)).toBe("Enqueued");
+  });
+
+  it("a recovery of a job that finishes takes nothing", async () => {
+    const job = await claimed();
+    const lease = await seen(job);
+    const [, lost] = await behind(
+      (held) => storesOn(held).finishJob(worker, finishOf(job)),
+      () => store().recoverJobs([lease]),
+    );
+    expect(lost).toEqual([]);
+    expect(await stateOf(job.jobId)).toBe("Succeeded");
+  });
+
+  it("a recovery of a job that is renewed takes nothing", async () => {
+    const job = await claimed();
+    const lease = await seen(job);
+    const [, lost] = await behind(
+      (held) => storesOn(held).renewLeases(worker, [{ ...job, runningMs: null }]),
+      () => store().recoverJobs([lease]),
+    );
+    expect(lost).toEqual([]);
+    expect(await stateOf(job.jobId)).toBe("Processing");
+  });
+
+  it("a renewal of what is being recovered is skipped, then lost", async () => {
+    const job = await claimed();
+    const lease = await seen(job);
+    const renew = () => store().renewLeases(worker, [{ ...job, runningMs: null }]);
+    const [, renewal] = await behind((held) => storesOn(held).recoverJobs([lease]), renew);
+    expect(renewal.renewed).toEqual([]);
+    expect((await renew()).lost).toEqual([job]);
+  });
+
+  it("a failure obeys a cancel request that it did not see", async () => {
+    const job = await claimed();
+    const [cancel, finish] = await behind(
+      (held) => storesOn(held).cancelJob(job.jobId),
+      () => store().finishJob(worker, retryOf(job)),
+    );
+    expect(cancel).toEqual({ kind: "requested" });
+    expect(finish).toBe("cancelled");
+    expect(await stateOf(job.jobId)).toBe("Cancelled");
+  });
+
+  it("a claim that is given back obeys a cancel request that it did not see", async () => {
+    const job = await claimed();
+    await behind(
+      (held) => storesOn(held).cancelJob(job.jobId),
+      () => store().returnClaims(worker, [job]),
+    );
+    expect(await stateOf(job.jobId)).toBe("Cancelled");
+  });
+
+  it("a finish of what was given back is fenced, and the other way round", async () => {
+    const [first, second] = [await claimed(), await claimed()];
+    const [, finish] = await behind(
+      (held) => storesOn(held).returnClaims(worker, [first]),
+      () => store().finishJob(worker, finishOf(first)),
+    );
+    expect(finish).toBe("fenced");
+    await behind(
+      (held) => storesOn(held).finishJob(worker, finishOf(second)),
+      () => store().returnClaims(worker, [second]),
+    );
+    expect(await stateOf(second.jobId)).toBe("Succeeded");
+  });
+
+  it("a second requeue is refused: the job is in its queue again", async () => {
+    const job = await claimed();
+    await store().finishJob(worker, finishOf(job));
+    const [one, two] = await behind(
+      (held) => storesOn(held).requeueJob(job.jobId),
+      () => store().requeueJob(job.jobId),
+    );
+    expect(one).toEqual({ kind: "requeued" });
+    expect(two).toEqual({ kind: "refused", state: "Enqueued" });
+  });
+
+  it("a delete of a job that is requeued is refused, and a requeue of one that is deleted finds nothing", async () => {
+    const [kept, gone] = [await claimed(), await claimed()];
+    for (const job of [kept, gone]) await store().finishJob(worker, finishOf(job));
+    const [, refused] = await behind(
+      (held) => storesOn(held).requeueJob(kept.jobId),
+      () => store().deleteJob(kept.jobId),
+    );
+    expect(refused).toEqual({ kind: "refused", state: "Enqueued" });
+    const [, missing] = await behind(
+      (held) => storesOn(held).deleteJob(gone.jobId),
+      () => store().requeueJob(gone.jobId),
+    );
+    expect(missing).toEqual({ kind: "not-found" });
+    expect(await stateOf(gone.jobId)).toBeUndefined();
+  });
+});
