@@ -50,6 +50,8 @@ export default defineHandler<{ until: string }>(async (payload) => {
 const root = await mkdtemp(join(tmpdir(), "turno-evidence-"));
 await chmod(root, 0o755);
 const children = new Set();
+/** Names of the parts to show; none: all. */
+const wanted = process.argv.slice(2);
 let failures = 0;
 try {
   for (const [path, text] of Object.entries(FILES)) {
@@ -58,9 +60,9 @@ try {
   }
   const up = start(["up", "--port", "0", "--workers", "0"]);
   const url = (await up.saw(/Turno is ready: (http:\S+)/))[1];
-  await outage(url, up);
-  await kill(url);
-  await freeze(url);
+  for (const [name, show] of Object.entries({ outage, kill, freeze })) {
+    if (wanted.length === 0 || wanted.includes(name)) await show(url, up);
+  }
   await stop(up, "SIGTERM");
 } finally {
   for (const child of children) child.kill("SIGTERM");
@@ -108,13 +110,12 @@ async function kill(url) {
   const orphans = doomed.running.length;
   await stop(one, "SIGKILL");
   const killed = performance.now();
-  await until("all jobs running again", async () => {
-    const found = await jobs(url, "type=gate&state=Processing");
-    const details = await Promise.all(found.map((job) => get(`${url}/api/jobs/${job.id}`)));
-    return details.filter((job) => job.attempts.some((attempt) => attempt.outcome === "lost")).length >= Math.min(orphans, 8);
+  await until("every orphan's recovery", async () => {
+    const details = await Promise.all(ids.map((id) => get(`${url}/api/jobs/${id}`)));
+    return details.filter((job) => job.attempts.some((attempt) => attempt.outcome === "lost")).length === orphans;
   }, RECOVERY_LIMIT_MS + 30_000);
   const took = performance.now() - killed;
-  check(`${orphans} orphaned jobs claimed again ${seconds(took)} after the kill, limit 120 s`, took <= RECOVERY_LIMIT_MS);
+  check(`${orphans} orphaned jobs claimable again, the last ${seconds(took)} after the kill, limit 120 s`, orphans > 0 && took <= RECOVERY_LIMIT_MS);
   await writeFile(gate, "");
   const done = await until("ten results", async () => {
     const found = await Promise.all(ids.map((id) => get(`${url}/api/jobs/${id}`)));
@@ -203,7 +204,9 @@ async function jobs(url, query) {
   return items;
 }
 
-const workers = async (url) => (await get(`${url}/api/workers`)).items;
+async function workers(url) {
+  return (await get(`${url}/api/workers`)).items;
+}
 
 async function enqueue(url, list) {
   const response = await fetch(`${url}/api/jobs/batch`, {
