@@ -116,6 +116,7 @@ export interface ServerOptions extends WebOptions {
 
 /** How many ports are tried after the wanted one. */
 const PORT_TRIES = 100;
+const LAST_PORT = 65_535;
 
 /** The server role: API and panel. Throws TURNO_API_REFUSED, TURNO_PORT_BUSY. */
 export async function startServer(options: ServerOptions): Promise<WebServer> {
@@ -125,10 +126,11 @@ export async function startServer(options: ServerOptions): Promise<WebServer> {
   const app = composeWebApp(options);
   for (let port = settings.port; ; port += 1) {
     try {
-      return await startWebServer({ app, host: settings.host, port });
+      return await startWebServer({ app, host: settings.host, port, clock: systemClock });
     } catch (error) {
       const isBusy = (error as { code?: unknown }).code === "TURNO_PORT_BUSY";
-      if (!isBusy || !options.passBusyPorts || port >= settings.port + PORT_TRIES) throw error;
+      const isLast = port >= Math.min(settings.port + PORT_TRIES, LAST_PORT);
+      if (!isBusy || !options.passBusyPorts || isLast) throw error;
       options.logger.warn("the port is taken, the next one is tried", { port });
     }
   }

@@ -57,6 +57,7 @@ export const ERROR_CODES = {
   TURNO_TIME_INVALID: "A time zone, duration or instant is not valid.",
   TURNO_API_ACCESS: "The API asks for a key, or the key may not do this.",
   TURNO_API_KEYS: "The list of API keys is not valid.",
+  TURNO_API_LISTEN: "The server cannot listen on the address it is to listen on.",
   TURNO_API_ORIGIN: "The request was made for another host name, or by a page of another site.",
   TURNO_API_REFUSED: "The server refuses to start without keys on an address that is not loopback.",
   TURNO_API_REQUEST: "A request to the API is not valid.",

@@ -42,7 +42,7 @@ beforeAll(async () => {
     clock: systemClock,
     forecastFires: (spec, { after, until, limit }) => firesBetween(spec.timing, after, until, limit),
   });
-  server = await startWebServer({ app, host: "127.0.0.1", port: 0 });
+  server = await startWebServer({ app, host: "127.0.0.1", port: 0, clock: systemClock });
   browser = await chromium.launch({ executablePath: findChromium(), args: ["--no-sandbox"] });
 });
 afterAll(async () => {
@@ -148,6 +148,7 @@ describe("the panel in a browser", () => {
       app: createTestApp({ panel, clock: systemClock }).app,
       host: "127.0.0.1",
       port: 0,
+      clock: systemClock,
     });
     const context = await browser.newContext();
     const page = await context.newPage();
@@ -160,6 +161,7 @@ describe("the panel in a browser", () => {
       app: createTestApp({ panel, clock: systemClock }).app,
       host: "127.0.0.1",
       port: own.port,
+      clock: systemClock,
     });
     await page.waitForSelector("html[data-live=on]", { state: "attached" });
     await context.close();
@@ -177,6 +179,7 @@ describe("the panel in a browser", () => {
         }).app,
         host: "127.0.0.1",
         port,
+        clock: systemClock,
       });
     const before = await startWithKeys(0, 1);
     const context = await browser.newContext();
@@ -224,7 +227,7 @@ describe("the panel in a browser", () => {
       };
     const jobs = { cancelJob: act("cancelled"), requeueJob: act("requeued"), deleteJob: act("deleted") };
     const app = createTestApp({ panel, clock: systemClock, jobs }).app;
-    const own = await startWebServer({ app, host: "127.0.0.1", port: 0 });
+    const own = await startWebServer({ app, host: "127.0.0.1", port: 0, clock: systemClock });
     const context = await browser.newContext();
     const page = await context.newPage();
     await page.goto(`${own.url}/jobs/${FAILED_JOB}`);

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { request } from "node:http";
 import { connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
@@ -17,6 +18,7 @@ async function start(overrides: Parameters<typeof createTestApp>[0] = {}): Promi
     app: createTestApp({ clock: systemClock, ...overrides }).app,
     host: "127.0.0.1",
     port: 0,
+    clock: systemClock,
   });
   running.push(server);
   return server;
@@ -36,15 +38,64 @@ function sendRaw(port: number, text: string): Promise<string> {
   });
 }
 
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}
+
 describe("the server", () => {
   it("takes a free port, and says when a port is taken", async () => {
     const server = await start();
     expect(server.url).toBe(`http://localhost:${server.port}`);
     expect((await fetch(`${server.url}/health/live`)).status).toBe(200);
-    const second = startWebServer({ app: createTestApp().app, host: "127.0.0.1", port: server.port });
-    const error = await second.catch((thrown: unknown) => thrown);
+    const listen = (host: string, port: number) =>
+      startWebServer({ app: createTestApp().app, host, port, clock: systemClock }).catch((thrown: unknown) => thrown);
+    const error = await listen("127.0.0.1", server.port);
     expect(error).toBeInstanceOf(TurnoError);
     expect(error).toMatchObject({ code: "TURNO_PORT_BUSY" });
+    // An address of documentation (RFC 5737) is none of this machine.
+    expect(await listen("192.0.2.1", 0)).toMatchObject({ code: "TURNO_API_LISTEN" });
+  });
+
+  it("closes without waiting for connections that ask for nothing or stopped in the middle", async () => {
+    const slow = { ...systemClock, sleep: (_: number, signal: AbortSignal) => untilAborted(signal) };
+    const server = await startWebServer({ app: createTestApp().app, host: "127.0.0.1", port: 0, clock: slow });
+    const silent = connect(server.port, "127.0.0.1");
+    const half = connect(server.port, "127.0.0.1");
+    half.write(
+      "POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+    );
+    const idle = connect(server.port, "127.0.0.1");
+    idle.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    await once(idle, "data");
+    const ended = [silent, half, idle].map((socket) =>
+      once(
+        socket.on("error", () => {}),
+        "close",
+      ),
+    );
+    await server.close();
+    await Promise.all(ended);
+  });
+
+  it("lets a request that came whole finish before it closes", async () => {
+    let seen = (): void => {};
+    let answer = (): void => {};
+    const asked = new Promise<void>((resolve) => {
+      seen = resolve;
+    });
+    const listQueues = () =>
+      new Promise<{ now: Date; items: [] }>((resolve) => {
+        answer = () => resolve({ now: new Date(0), items: [] });
+        seen();
+      });
+    const server = await start({ panel: { ...fakePanel, listQueues } });
+    const response = fetch(`${server.url}/api/queues`);
+    await asked;
+    const closed = server.close();
+    answer();
+    expect((await response).status).toBe(200);
+    await closed;
+    running.splice(0);
   });
 
   it("answers a request that is no HTTP with a problem and the security headers", async () => {
