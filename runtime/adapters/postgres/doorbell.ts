@@ -93,7 +93,7 @@ async function listenForever(options: Listening): Promise<void> {
     } catch (error) {
       if (options.signal.aborted) return;
       if (!complained)
-        options.logger.warn("the doorbell's connection was lost; polling meanwhile", { error: describeError(error) });
+        options.logger.warn("the doorbell cannot listen; polling meanwhile", { error: describeError(error) });
       complained = true;
       await delay(waitMs, undefined, { signal: options.signal, ref: false }).catch(() => {});
       waitMs = Math.min(RECONNECT_MS.most, waitMs * 2);
@@ -108,6 +108,8 @@ async function listenOnce(options: Listening, onListening: () => void): Promise<
     application_name: "turno-doorbell",
     connectionTimeoutMillis: 5_000,
     query_timeout: PROBE_MS,
+    // A pooler refuses sessions with a setting of their own, and to listen through one hears nothing.
+    statement_timeout: PROBE_MS,
     keepAlive: true,
   });
   const ended = new AbortController();

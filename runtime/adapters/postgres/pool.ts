@@ -27,12 +27,25 @@ export interface Database {
 /** Serialization failure and deadlock detected. */
 const CONFLICTS: ReadonlySet<string> = new Set(["40001", "40P01"]);
 const CONFLICT_RETRIES = 5;
+const IDLE_IN_TRANSACTION_MS = 30_000;
+/**
+ * How times and dates are written must not depend on the server's, the database's or the role's defaults. PgBouncer in
+ * transaction mode keeps these two for each of its clients.
+ */
+const SESSION_SETTINGS = { DateStyle: "ISO, MDY", TimeZone: "UTC" };
 
-// bigint and numeric columns as bigint would surprise JSON; int8 stays text and each reader converts what it needs.
+// Dates stay text; int8 is text already, and each reader converts what it needs.
 pg.types.setTypeParser(pg.types.builtins.DATE, (text) => text);
 
-/** A pool whose idle clients may die without taking the process along. */
+/** A pool whose idle clients may die without taking the process along. No statement is ever named. */
 export function openDatabase(options: PoolOptions): Database {
+  const { logger, statementTimeoutMs } = options;
+  const limits = {
+    statement_timeout: statementTimeoutMs,
+    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+  };
+  /** A pooler in transaction mode refuses limits of the session; they are set in each transaction then. */
+  let isPooled = false;
   const pool = new pg.Pool({
     connectionString: options.address.connectionString,
     application_name: options.applicationName,
@@ -40,53 +53,95 @@ export function openDatabase(options: PoolOptions): Database {
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
-    statement_timeout: options.statementTimeoutMs,
-    query_timeout: options.statementTimeoutMs + 2_000,
-    idle_in_transaction_session_timeout: 30_000,
+    query_timeout: statementTimeoutMs + 2_000,
+    Client: sessionWith(() => (isPooled ? SESSION_SETTINGS : { ...SESSION_SETTINGS, ...limits })),
   });
-  pool.on("error", (error) =>
-    options.logger.warn("an idle database connection was lost", { error: describeError(error) }),
-  );
-  const run =
-    (client: pg.Pool | pg.PoolClient): Database["query"] =>
-    async (text, values = []) => {
-      try {
-        const result = await client.query(text, values as unknown[]);
-        return result.rows;
-      } catch (error) {
-        throw classify(error);
-      }
-    };
+  pool.on("error", (error) => logger.warn("an idle database connection was lost", { error: describeError(error) }));
+
   return {
-    query: (text, values) => retryConflicts(() => run(pool)(text, values)),
-    transaction: (work) => retryConflicts(() => transact(work)),
+    query: (text, values) => retryConflicts(() => withClient((client) => run(client)(text, values))),
+    transaction: (work) => retryConflicts(() => withClient((client) => transact(run(client), work))),
     close: () => pool.end(),
   };
 
-  async function transact<Result>(work: (query: Database["query"]) => Promise<Result>): Promise<Result> {
-    const client = await pool.connect().catch((error: unknown) => {
-      throw new RejectedError(`PostgreSQL did not answer: ${describeError(error)}`, { cause: error });
-    });
-    let broken: unknown = null;
+  async function withClient<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> {
+    const client = await acquire();
+    let broken = false;
     // pg emits errors on a checked-out client as well; the failing query reports the same error.
-    const onError = (error: Error) => {
-      broken = error;
+    const onError = () => {
+      broken = true;
     };
     client.on("error", onError);
-    const query = run(client);
     try {
-      await query("begin");
+      return await work(client);
+    } catch (error) {
+      if (error instanceof UnknownOutcomeError) broken = true;
+      throw error;
+    } finally {
+      client.off("error", onError);
+      client.release(broken);
+    }
+  }
+
+  /** Whatever fails here, no statement has left. */
+  async function acquire(): Promise<pg.PoolClient> {
+    try {
+      return await pool.connect();
+    } catch (error) {
+      if (!isRefusedSetting(error)) throw notConnected(error);
+      if (!isPooled) {
+        logger.info("a pooler takes no time limits for the session; they are set for each transaction", {
+          error: describeError(error),
+        });
+      }
+      isPooled = true;
+    }
+    return pool.connect().catch((error: unknown) => {
+      throw notConnected(error);
+    });
+  }
+
+  async function transact<Result>(
+    query: Database["query"],
+    work: (query: Database["query"]) => Promise<Result>,
+  ): Promise<Result> {
+    const settings = Object.entries(limits).map(([name, ms]) => `; set local ${name} = ${ms}`);
+    try {
+      await query(isPooled ? `begin${settings.join("")}` : "begin");
       const result = await work(query);
       await query("commit");
       return result;
     } catch (error) {
-      if (broken === null) await client.query("rollback").catch((cause: unknown) => (broken = cause));
+      if (!(error instanceof UnknownOutcomeError)) await query("rollback");
       throw error;
-    } finally {
-      client.off("error", onError);
-      client.release(broken !== null);
     }
   }
+}
+
+/** What pg keeps to itself: the startup message, the one place where a session's settings cost no round trip. */
+interface StartupMessage {
+  getStartupConf(): Record<string, string>;
+}
+
+function sessionWith(settings: () => Readonly<Record<string, string | number>>): new () => pg.Client {
+  const { getStartupConf } = pg.Client.prototype as unknown as StartupMessage;
+  return class extends pg.Client {
+    getStartupConf(): Record<string, string> {
+      const own = Object.entries(settings()).map(([name, value]) => [name, String(value)]);
+      return { ...getStartupConf.call(this as unknown as StartupMessage), ...Object.fromEntries(own) };
+    }
+  };
+}
+
+function run(client: pg.PoolClient): Database["query"] {
+  return async (text, values = []) => {
+    try {
+      const result = await client.query(text, values as unknown[]);
+      return result.rows;
+    } catch (error) {
+      throw classify(error);
+    }
+  };
 }
 
 /** Deadlock victims and serialization failures were certainly not applied, so they simply run again. */
@@ -109,22 +164,23 @@ function classify(error: unknown): RejectedError | UnknownOutcomeError {
   if (sqlState !== null && !sqlState.startsWith("57P") && !sqlState.startsWith("08")) {
     return new RejectedError(`PostgreSQL refused a statement: ${message}`, { cause: error, sqlState });
   }
-  if (isConnectFailure(error)) return new RejectedError(`PostgreSQL did not answer: ${message}`, { cause: error });
   return new UnknownOutcomeError(`the connection to PostgreSQL was lost: ${message}`, { cause: error });
 }
 
-function sqlStateOf(error: unknown): string | null {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) ? code : null;
+function notConnected(error: unknown): RejectedError {
+  const sqlState = sqlStateOf(error);
+  return new RejectedError(`PostgreSQL did not answer: ${describeError(error)}`, {
+    cause: error,
+    ...(sqlState === null ? {} : { sqlState }),
+  });
 }
 
-/** The statement never left: no connection could be made. */
-function isConnectFailure(error: unknown): boolean {
-  const { code, message } = error as { code?: unknown; message?: unknown };
-  return (
-    code === "ECONNREFUSED" ||
-    code === "ENOENT" ||
-    code === "57P03" ||
-    (typeof message === "string" && message.includes("timeout exceeded when trying to connect"))
-  );
+/** PgBouncer's refusal of a session that asks for more than it keeps apart (its setting ignore_startup_parameters). */
+function isRefusedSetting(error: unknown): boolean {
+  return sqlStateOf(error) === "08P01" && describeError(error).includes("unsupported startup parameter");
+}
+
+/** Only what PostgreSQL or a pooler has said: a system's code such as EPIPE looks like an SQLSTATE. */
+function sqlStateOf(error: unknown): string | null {
+  return error instanceof pg.DatabaseError ? (error.code ?? null) : null;
 }

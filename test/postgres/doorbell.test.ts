@@ -1,0 +1,79 @@
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { createDoorbell } from "../../runtime/adapters/postgres/doorbell.ts";
+import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
+import type { JobId } from "../../runtime/core/ids.ts";
+import { type Logger, silentLogger } from "../../runtime/core/logger.ts";
+import type { Doorbell, DoorbellTopic } from "../../runtime/protocol/ports/transport.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { startPooler } from "./pooler.ts";
+
+let testDatabase: TestDatabase;
+let database: Database;
+const ends: (() => void | Promise<void>)[] = [];
+
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  database = openDatabase({
+    address: testDatabase.address,
+    applicationName: "test",
+    size: 2,
+    statementTimeoutMs: 10_000,
+    logger: silentLogger,
+  });
+});
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+});
+afterAll(async () => {
+  await database.close();
+  await testDatabase.drop();
+});
+
+function doorbellAt(connectionString: string, logger: Logger = silentLogger): Doorbell {
+  const doorbell = createDoorbell({ database, address: { connectionString }, logger });
+  ends.push(() => doorbell.close());
+  return doorbell;
+}
+
+/** Listens, and resolves when it does: a gap is told at the start of each listening. */
+function listening(doorbell: Doorbell, onRing: (topic: DoorbellTopic) => void): Promise<void> {
+  const stop = new AbortController();
+  ends.push(() => stop.abort());
+  return new Promise((onGap) => doorbell.listen({ onRing, onGap }, stop.signal));
+}
+
+it("is heard by everybody who listens, whatever the topic", async () => {
+  const doorbell = doorbellAt(testDatabase.address.connectionString);
+  const topics: DoorbellTopic[] = [
+    { kind: "queue", queue: "a:b" },
+    { kind: "cancel", jobId: "00000000-0000-7000-8000-000000000001" as JobId },
+    { kind: "schedules" },
+    { kind: "revision" },
+  ];
+  const heard = [1, 2].map(async () => {
+    const rings: DoorbellTopic[] = [];
+    let done: () => void = () => {};
+    const all = new Promise<void>((resolve) => (done = resolve));
+    await listening(doorbellAt(testDatabase.address.connectionString), (topic) => {
+      rings.push(topic);
+      if (rings.length === topics.length) done();
+    });
+    return { rings, all };
+  });
+  const ears = await Promise.all(heard);
+  for (const topic of topics) doorbell.ring(topic);
+  for (const { rings, all } of ears) {
+    await all;
+    expect(rings).toEqual(topics);
+  }
+});
+
+it("does not listen through a pooler, where it would hear nothing, and says so once", async () => {
+  const pooler = await startPooler(testDatabase.address.connectionString);
+  ends.push(() => pooler.close());
+  const warned = new Promise<readonly unknown[]>((resolve) => {
+    const logger: Logger = { ...silentLogger, warn: (...said) => resolve(said) };
+    void listening(doorbellAt(pooler.connectionString, logger), () => {});
+  });
+  expect(JSON.stringify(await warned)).toContain("unsupported startup parameter");
+});
