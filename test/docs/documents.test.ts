@@ -86,7 +86,7 @@ test("every error code that a document names is one, and the page of codes is wh
     generateErrorDocs(root: string): string;
   };
   const text = generateErrorDocs(ROOT);
-  expect(read("docs/errors.md")).toBe(text);
+  expect(read("docs/errors.md"), "run node scripts/generate-error-docs.mjs").toBe(text);
   for (const [code, sentence] of Object.entries(ERROR_CODES)) expect(text).toContain(`| \`${code}\` | ${sentence} |`);
 });
 
