@@ -258,10 +258,27 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
         expect(await claim({ workerId: other })).toHaveLength(1);
       });
 
+      it("keeps to the queue's limit with jobs that lost their worker, and keeps room for them", async () => {
+        await under.declareQueue({ name: "default", concurrency: 2, suspended: false });
+        const recovered = { queue: "default", exceptTypes: [] };
+        const [lost] = await claimMany(2);
+        await store.recoverJobs([await observation((lost as ClaimedJob).id)]);
+        await insert({}, {});
+        expect(await claim({ workerId: other })).toEqual([]);
+        expect(await store.claimRecovered({ workerId: other, ...recovered })).toMatchObject({ id: lost?.id });
+        expect(await claim({ workerId: other })).toEqual([]);
+        await store.recoverJobs([await observation((lost as ClaimedJob).id)]);
+        await under.declareQueue({ name: "default", concurrency: 1, suspended: false });
+        expect(await store.claimRecovered({ workerId: other, ...recovered })).toBeNull();
+      });
+
       it("takes nothing from a suspended queue", async () => {
+        const lost = await claimOne();
+        await store.recoverJobs([await observation(lost.id)]);
         await under.declareQueue({ name: "default", concurrency: null, suspended: true });
         await insert({});
         expect(await claim()).toEqual([]);
+        expect(await store.claimRecovered({ workerId: other, queue: "default", exceptTypes: [] })).toBeNull();
       });
 
       it("finds what the worker owns and does not know of", async () => {

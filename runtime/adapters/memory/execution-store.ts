@@ -8,7 +8,7 @@ export function createExecutionStore(database: MemoryDatabase): ExecutionStore &
     async claimJobs({ workerId, queue, limit, after, exceptTypes }) {
       const rows = database.runnable(queue).usual.take({
         after: after === null ? null : readCursor(after),
-        limit: Math.min(limit, roomIn(database, queue)),
+        limit: Math.max(0, Math.min(limit, roomIn(database, queue) - recoveredIn(database, queue))),
         wanted: (row) => !exceptTypes.includes(row.type),
       });
       for (const row of rows) database.claim(row, workerId);
@@ -142,6 +142,13 @@ function roomIn(database: MemoryDatabase, queue: string): number {
   let running = 0;
   for (const row of database.processing) if (row.queue === queue) running += 1;
   return Math.max(0, declared.concurrency - running);
+}
+
+/** Jobs that lost their worker; room is kept for them, since the others would take all of it again and again. */
+function recoveredIn(database: MemoryDatabase, queue: string): number {
+  if (database.queues.get(queue)?.concurrency == null) return 0;
+  const everything = { after: null, limit: Number.POSITIVE_INFINITY, wanted: () => true };
+  return database.runnable(queue).recovered.take(everything).length;
 }
 
 function claimed(database: MemoryDatabase, row: JobRow): ClaimedJob {

@@ -11,9 +11,15 @@ const CLAIMED_COLUMNS = `
   t.definition_hash, t.revision, j.failures, j.execution, j.lost, j.lost_unstarted, j.returns, j.max_attempts, j.timeout_ms,
   j.schedule, j.fire_at, j.fire_late_ms, j.recovered, (extract(epoch from j.sort_at) * 1000000)::bigint as sort_us`;
 
-/** $1 queue · $2 cursor's sort position in µs of the epoch · $3 cursor's id · $4 limit · $5 worker · $6 text[] types to leave alone */
+/**
+ * $1 queue · $2 cursor's sort position in µs of the epoch · $3 cursor's id · $4 limit · $5 worker · $6 text[] types to leave alone
+ * One row a claimed job, in queue order; a single row without an id when there is none. `closed`: the queue is limited or suspended.
+ */
 const claim = (options: { readonly from: string; readonly guard: string; readonly startedAt: string }): string => `
-with picked as (
+with gate as materialized (
+  select exists (select from turno.queues q where q.name = $1 and (q.suspended or q.concurrency is not null)) as closed
+),
+picked as (
   select id, type
   from turno.jobs_live
   where state = 'Enqueued' and queue = $1 and ${options.from} and type <> all ($6::text[])${options.guard}
@@ -34,26 +40,29 @@ counted as (
   insert into turno.counter_deltas (queue, enqueued, processing)
   select $1, -count(*), count(*) from claimed having count(*) > 0
 )
-select * from claimed order by sort_us, id`;
+select gate.closed, claimed.*
+from gate
+left join claimed on true
+order by claimed.sort_us, claimed.id`;
 
 const AFTER_CURSOR =
   "not recovered and (sort_at, id) > (timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3::uuid)";
-const UNLIMITED = `
-    and not exists (select from turno.queues q where q.name = $1 and (q.suspended or q.concurrency is not null))`;
+/** $2 and $3 are not looked at. */
+const RECOVERED = "recovered and $2::bigint is not null and $3::uuid is not null";
+const OPEN = `
+    and not (select closed from gate)`;
 
-/** Enqueued → Processing in queue order, for queues that are neither limited nor suspended; empty: nothing claimable. */
-export const CLAIM_JOBS = claim({ from: AFTER_CURSOR, guard: UNLIMITED, startedAt: "null" });
+/** Enqueued → Processing in queue order, for queues that are neither limited nor suspended. */
+export const CLAIM_JOBS = claim({ from: AFTER_CURSOR, guard: OPEN, startedAt: "null" });
 
-/** The same for a limited queue, after LOCK_QUEUE and COUNT_PROCESSING in the same transaction. */
+/** The same for a limited queue, after LOCK_QUEUE and COUNT_TAKEN in the same transaction. */
 export const CLAIM_LIMITED_JOBS = claim({ from: AFTER_CURSOR, guard: "", startedAt: "null" });
 
-/** Enqueued → Processing for a job that lost its worker, with its start written. $2 and $3 are not looked at. */
-export const CLAIM_RECOVERED_JOB = claim({
-  from: "recovered and $2::bigint is not null and $3::uuid is not null",
-  guard: `
-    and not exists (select from turno.queues q where q.name = $1 and q.suspended)`,
-  startedAt: "now()",
-});
+/** Enqueued → Processing for a job that lost its worker, with its start written. */
+export const CLAIM_RECOVERED_JOB = claim({ from: RECOVERED, guard: OPEN, startedAt: "now()" });
+
+/** The same for a limited queue, after LOCK_QUEUE and COUNT_TAKEN in the same transaction. */
+export const CLAIM_LIMITED_RECOVERED_JOB = claim({ from: RECOVERED, guard: "", startedAt: "now()" });
 
 /**
  * Enqueued → Processing for the one job that a broker's message names, where its token still stands. $1 worker · $2 job · $3 token.
@@ -91,13 +100,14 @@ select id from deferred`;
 export const LOCK_QUEUE = `
 select concurrency, suspended from turno.queues where name = $1 for update`;
 
-/** $1 queue. */
-export const READ_QUEUE = `
-select concurrency, suspended from turno.queues where name = $1`;
-
-/** In a statement of its own, so that it sees what claims before it committed. $1 queue. */
-export const COUNT_PROCESSING = `
-select count(*)::int as processing from turno.jobs_live where state = 'Processing' and queue = $1`;
+/**
+ * In a statement of its own, so that it sees what claims before it committed. $1 queue.
+ * `waiting`: jobs that lost their worker; room is kept for them, since the others would take all of it again and again.
+ */
+export const COUNT_TAKEN = `
+select
+  (select count(*)::int from turno.jobs_live where state = 'Processing' and queue = $1) as processing,
+  (select count(*)::int from turno.jobs_live where state = 'Enqueued' and recovered and queue = $1) as waiting`;
 
 /** What a worker owns by the database's word. $1 worker. */
 export const FIND_OWNED = `

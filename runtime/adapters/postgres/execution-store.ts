@@ -16,8 +16,9 @@ import {
   CLAIM_DELIVERY,
   CLAIM_JOBS,
   CLAIM_LIMITED_JOBS,
+  CLAIM_LIMITED_RECOVERED_JOB,
   CLAIM_RECOVERED_JOB,
-  COUNT_PROCESSING,
+  COUNT_TAKEN,
   DEFER_DELIVERY,
   FIND_LANDED,
   FIND_OWNED,
@@ -28,7 +29,6 @@ import {
   LOCK_QUEUE,
   MARK_STARTED,
   MOVE_HISTORY,
-  READ_QUEUE,
   REPORT_PROGRESS,
   RETURN_CLAIMS,
 } from "./execution-statements.ts";
@@ -41,6 +41,9 @@ const QUEUE_MEMORY_MS = 1_000;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 /** Below every position: 4713 BC would do, the epoch less a million years is out of range, so year 1. */
 const FIRST_POSITION_US = "-62135596800000000";
+
+/** A row of a claim; the single one of a claim that took nothing has no id. */
+type ClaimRow = { readonly closed: boolean } & (ClaimedRow | { readonly id: null });
 
 interface ClaimedRow {
   readonly id: JobId;
@@ -82,7 +85,8 @@ export function createExecutionStore({
   logger,
   monotonicMs,
 }: ExecutionStoreOptions): ExecutionStore & DeliveryStore {
-  const limitedUntil = new Map<string, number>();
+  /** Monotonic; before that a queue is known to be limited or suspended. */
+  const limitedUntilMs = new Map<string, number>();
 
   const finishSucceeded = createBatcher<FinishRequest, FinishOutcome>({
     lanes: 2,
@@ -166,57 +170,43 @@ export function createExecutionStore({
     });
   }
 
-  async function claimLimited(values: readonly unknown[], queue: string, limit: number): Promise<ClaimedRow[]> {
+  /** Takes from a queue as far as its limit allows; `values` are the parameters of both statements. */
+  async function claim(
+    statements: { readonly open: string; readonly limited: string },
+    values: readonly unknown[],
+    limits: { readonly queue: string; readonly limit: number; readonly keepsRoom: boolean },
+  ): Promise<readonly ClaimedRow[]> {
+    const nowMs = monotonicMs();
+    if ((limitedUntilMs.get(limits.queue) ?? 0) <= nowMs) {
+      const rows = await database.query<ClaimRow>(statements.open, values);
+      if (rows[0]?.closed !== true) return claimedOf(rows);
+      limitedUntilMs.set(limits.queue, nowMs + QUEUE_MEMORY_MS);
+    }
     return database.transaction(async (query) => {
-      const [settings] = await query<{ concurrency: number | null; suspended: boolean }>(LOCK_QUEUE, [queue]);
-      if (settings?.suspended === true) return [];
-      let room = limit;
-      if (settings !== undefined && settings.concurrency !== null) {
-        const [count] = await query<{ processing: number }>(COUNT_PROCESSING, [queue]);
-        room = Math.min(limit, settings.concurrency - (count?.processing ?? 0));
-      }
+      const room = await readRoom(query, limits);
       if (room <= 0) return [];
-      return query<ClaimedRow>(CLAIM_LIMITED_JOBS, [...values.slice(0, 3), room, ...values.slice(4)]);
+      return claimedOf(await query<ClaimRow>(statements.limited, [...values.slice(0, 3), room, ...values.slice(4)]));
     });
   }
 
-  async function isLimited(queue: string): Promise<boolean> {
-    const [settings] = await database.query<{ concurrency: number | null; suspended: boolean }>(READ_QUEUE, [queue]);
-    return settings !== undefined && (settings.suspended || settings.concurrency !== null);
-  }
-
   return {
-    async claimJobs(request) {
-      const [position, id] = request.after?.split("/") ?? [FIRST_POSITION_US, FIRST_ID];
-      const values = [request.queue, position, id, request.limit, request.workerId, request.exceptTypes];
-      const now = monotonicMs();
-      let rows: ClaimedRow[];
-      if ((limitedUntil.get(request.queue) ?? 0) > now) {
-        rows = await claimLimited(values, request.queue, request.limit);
-      } else {
-        rows = await database.query<ClaimedRow>(CLAIM_JOBS, values);
-        if (rows.length === 0 && (await isLimited(request.queue))) {
-          limitedUntil.set(request.queue, now + QUEUE_MEMORY_MS);
-          rows = await claimLimited(values, request.queue, request.limit);
-        }
-      }
+    async claimJobs({ workerId, queue, limit, after, exceptTypes }) {
+      const [position, id] = after?.split("/") ?? [FIRST_POSITION_US, FIRST_ID];
+      const rows = await claim(
+        { open: CLAIM_JOBS, limited: CLAIM_LIMITED_JOBS },
+        [queue, position, id, limit, workerId, exceptTypes],
+        { queue, limit, keepsRoom: true },
+      );
       const last = rows.at(-1);
-      return {
-        jobs: rows.map(toClaimedJob),
-        cursor: last === undefined ? request.after : `${last.sort_us}/${last.id}`,
-      };
+      return { jobs: rows.map(toClaimedJob), cursor: last === undefined ? after : `${last.sort_us}/${last.id}` };
     },
 
-    async claimRecovered(request) {
-      const rows = await database.query<ClaimedRow>(CLAIM_RECOVERED_JOB, [
-        request.queue,
-        FIRST_POSITION_US,
-        FIRST_ID,
-        1,
-        request.workerId,
-        request.exceptTypes,
-      ]);
-      const [row] = rows;
+    async claimRecovered({ workerId, queue, exceptTypes }) {
+      const [row] = await claim(
+        { open: CLAIM_RECOVERED_JOB, limited: CLAIM_LIMITED_RECOVERED_JOB },
+        [queue, FIRST_POSITION_US, FIRST_ID, 1, workerId, exceptTypes],
+        { queue, limit: 1, keepsRoom: false },
+      );
       return row === undefined ? null : toClaimedJob(row);
     },
 
@@ -318,6 +308,23 @@ export function createExecutionStore({
       recovered: row.recovered,
     };
   }
+}
+
+/** Under the queue's lock: how many more may run. */
+async function readRoom(
+  query: Database["query"],
+  { queue, limit, keepsRoom }: { readonly queue: string; readonly limit: number; readonly keepsRoom: boolean },
+): Promise<number> {
+  const [settings] = await query<{ concurrency: number | null; suspended: boolean }>(LOCK_QUEUE, [queue]);
+  if (settings?.suspended === true) return 0;
+  if (settings === undefined || settings.concurrency === null) return limit;
+  const [taken] = await query<{ processing: number; waiting: number }>(COUNT_TAKEN, [queue]);
+  const { processing, waiting } = taken ?? { processing: 0, waiting: 0 };
+  return Math.min(limit, settings.concurrency - processing - (keepsRoom ? waiting : 0));
+}
+
+function claimedOf(rows: readonly ClaimRow[]): readonly ClaimedRow[] {
+  return rows.filter((row): row is ClaimedRow & { readonly closed: boolean } => row.id !== null);
 }
 
 export function toToken(text: string): DispatchToken {
