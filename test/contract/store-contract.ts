@@ -12,7 +12,7 @@ import type {
   Ownership,
 } from "../../runtime/protocol/ports/jobs.ts";
 import type { LeaseStore } from "../../runtime/protocol/ports/leases.ts";
-import type { ScheduleStore } from "../../runtime/protocol/ports/schedules.ts";
+import type { DueSchedule, ScheduleStore } from "../../runtime/protocol/ports/schedules.ts";
 import type { CleanupStore, WorkerStore } from "../../runtime/protocol/ports/workers.ts";
 import type { Hold, JobState } from "../../runtime/protocol/states.ts";
 import { finishOf, jobDefinition, retryOf, scheduleSpec } from "./definitions.ts";
@@ -844,6 +844,11 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
         const nextMs = ((await under.readNextFire("paced")) as Date).getTime();
         expect(Math.abs(nextMs - (finishedMs + 40_000))).toBeLessThan(5_000);
         expect(await store.wakeFinishedSchedules()).toBe(0);
+        await under.elapse(60_000);
+        const [due] = (await store.loadDueSchedules(10)).schedules;
+        expect(await store.applySteps([step("paced", (due as DueSchedule).nextFireAt, { next: null })])).toMatchObject([
+          { kind: "applied", fired: 1 },
+        ]);
       });
 
       it("fire by hand at once, whatever their timing, and leave the next fire as it is", async () => {

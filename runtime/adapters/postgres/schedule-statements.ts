@@ -47,7 +47,9 @@ locked as (
   select r.name, r.job_type, r.object_id, r.spec, s.next
   from turno.recurring_jobs r
   join step s on s.name = r.name
-  where not r.suspended and r.timing_hash = s.timing and r.next_fire_at is not distinct from s.expected
+  where not r.suspended and r.timing_hash = s.timing
+    -- What a scheduler has read has milliseconds.
+    and date_trunc('milliseconds', r.next_fire_at) is not distinct from s.expected
   for update of r
 ),
 blocker as (
@@ -107,7 +109,7 @@ select d.schedule, d.fire_at, d.outcome, d.blocked_by, m.queue from decided d le
 export const WAKE_FINISHED = `
 update turno.recurring_jobs r
 set awaits_finish = false,
-  next_fire_at = coalesce((select f.finished_at from turno.jobs_final f where f.id = r.last_job_id), now())
+  next_fire_at = date_trunc('milliseconds', coalesce((select f.finished_at from turno.jobs_final f where f.id = r.last_job_id), now()))
     + (r.spec #>> '{timing,intervalMs}')::bigint * interval '1 millisecond'
 where r.awaits_finish and not exists (select from turno.jobs_live j where j.schedule = r.name)
 returning r.name`;
