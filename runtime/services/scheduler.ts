@@ -32,7 +32,6 @@ export function startScheduler(options: SchedulerOptions): Loop {
   const { store, ids, clock, observer, intervalMs, batchSize, decide = decideByTiming } = options;
   const brokenSinceMs = new Map<string, number>();
   const wait = new DueWait(Math.min(intervalMs, LONGEST_WAIT_MS));
-  let firedOnStart = false;
 
   const isQuarantined = (name: string): boolean => {
     const sinceMs = brokenSinceMs.get(name);
@@ -107,8 +106,8 @@ export function startScheduler(options: SchedulerOptions): Loop {
     ...options,
     name: "scheduler",
     cycle: async (signal) => {
-      if (!firedOnStart) await store.fireOnStart(ids.jobId);
-      firedOnStart = true;
+      // Every time: what the first revision declares may come after the first round.
+      await store.fireOnStart(ids.jobId);
       await store.wakeFinishedSchedules();
       let moved = false;
       while (!signal.aborted && (await fireBatch())) moved = true;

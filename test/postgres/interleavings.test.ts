@@ -5,12 +5,14 @@ import { createLeaseStore } from "../../runtime/adapters/postgres/lease-store.ts
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import { createScheduleStore } from "../../runtime/adapters/postgres/schedule-store.ts";
 import { systemIds as ids } from "../../runtime/adapters/system/ids.ts";
+import type { ScheduleSpec } from "../../runtime/config/objects.ts";
 import type { JobId, WorkerId } from "../../runtime/core/ids.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
 import type { ClaimedJob, NewJob, Ownership } from "../../runtime/protocol/ports/jobs.ts";
-import { finishOf, retryOf } from "../contract/definitions.ts";
+import type { ScheduleStep } from "../../runtime/protocol/ports/schedules.ts";
+import { finishOf, retryOf, scheduleSpec } from "../contract/definitions.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { declareJobType, jobDefinition } from "../support/declare.ts";
+import { declareJobType, declareSchedule, jobDefinition } from "../support/declare.ts";
 import { type HeldTransaction, holdTransaction, untilBlocked } from "./held-transaction.ts";
 
 const noRing = { ring: () => {} };
@@ -92,6 +94,26 @@ async function seen({ jobId }: Ownership) {
   const found = (await storesOn(database).observeLeases()).find((lease) => lease.jobId === jobId);
   if (found === undefined) throw new Error("the job is not running");
   return found;
+}
+
+async function declare(name: string, spec: Partial<ScheduleSpec> = {}): Promise<Date> {
+  const nextFireAt = new Date();
+  await declareSchedule(database, { name, nextFireAt, spec: scheduleSpec({ job: "work", ...spec }) });
+  return nextFireAt;
+}
+
+function step(name: string, at: Date): ScheduleStep {
+  return {
+    name,
+    expected: { nextFireAt: at, timingHash: "timing" },
+    fires: [{ at, jobId: ids.jobId() }],
+    skips: [],
+    nextFireAt: new Date(at.getTime() + 60_000),
+  };
+}
+
+async function runsOf(schedule: string): Promise<number> {
+  return (await database.query("select id from turno.jobs where schedule = $1", [schedule])).length;
 }
 
 /** The first has run and is not committed when the second starts; it commits once the second waits for it. */
@@ -269,5 +291,49 @@ describe("behind a transaction that is about to commit", () => {
     );
     expect(missing).toEqual({ kind: "not-found" });
     expect(await stateOf(gone.jobId)).toBeUndefined();
+  });
+
+  it("an instant is fired by one scheduler only", async () => {
+    const at = await declare("raced");
+    const [one, two] = await behind(
+      (held) => storesOn(held).applySteps([step("raced", at)]),
+      () => store().applySteps([step("raced", at)]),
+    );
+    expect([one, two].map(([outcome]) => outcome?.kind)).toEqual(["applied", "stale"]);
+    expect(await runsOf("raced")).toBe(1);
+  });
+
+  it("a fire of an edited schedule does not land", async () => {
+    const at = await declare("edited");
+    const [, [outcome]] = await behind(
+      (held) => held.query("update turno.recurring_jobs set timing_hash = 'other' where name = 'edited'"),
+      () => store().applySteps([step("edited", at)]),
+    );
+    expect(outcome?.kind).toBe("stale");
+    expect(await runsOf("edited")).toBe(0);
+  });
+
+  it("a fire under Forbid does not miss a run that was just made", async () => {
+    await database.query("update turno.installation set cold_starts = 1");
+    const at = await declare("both", { runOnStart: true });
+    const [started, [outcome]] = await behind(
+      (held) => storesOn(held).fireOnStart(ids.jobId),
+      () => store().applySteps([step("both", at)]),
+    );
+    expect(started).toBe(1);
+    expect(outcome?.kind).toBe("stale");
+    expect(await store().applySteps([step("both", at)])).toMatchObject([{ kind: "applied", fired: 0 }]);
+    expect(await runsOf("both")).toBe(1);
+  });
+
+  it("a fire on start under Forbid does not miss a run that was just made", async () => {
+    await database.query("update turno.installation set cold_starts = 2");
+    const at = await declare("both-again", { runOnStart: true });
+    await behind(
+      (held) => storesOn(held).applySteps([step("both-again", at)]),
+      () => store().fireOnStart(ids.jobId),
+    );
+    await store().fireOnStart(ids.jobId);
+    expect(await runsOf("both-again")).toBe(1);
   });
 });

@@ -224,6 +224,15 @@ describe("schedules in a running installation", () => {
     expect(fires("starting", "on-start")).toHaveLength(1);
   });
 
+  it("with runOnStart fire though the first revision comes after the scheduler's start", async () => {
+    await engine.role();
+    await engine.clock.advance(5_000);
+    engine.declareSchedule("starting", { ...spec, runOnStart: true }, at("18:00:00"));
+    engine.doorbell.ring({ kind: "revision" });
+    await engine.clock.advance(1_000);
+    expect(fires("starting", "on-start")).toHaveLength(1);
+  });
+
   it("that are declared while the scheduler sleeps are in force within a second of the ring", async () => {
     await engine.role();
     await engine.clock.advance(10_000);

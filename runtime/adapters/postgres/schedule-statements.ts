@@ -16,6 +16,13 @@ const INSERT_FIRED = `
     case when octet_length(w.payload::text) > 2048 then null else w.payload end, octet_length(w.payload::text) > 2048,
     nextval('turno.dispatch_seq'), now(), now(), now(), 'created', f.schedule, f.fire_at, f.late_ms, w.object_id`;
 
+/**
+ * Whether this statement's snapshot is as new as the locked row of a schedule. When somebody has fired it meanwhile, it is not:
+ * the row is their new one, and their job is nowhere to be seen, so overlap could not be judged.
+ */
+const showsLastJob = (row: string): string =>
+  `${row}.last_job_id is not distinct from (select shown.last_job_id from turno.recurring_jobs shown where shown.name = ${row}.name)`;
+
 const PAYLOADS_AND_COUNTERS = `
 payloads as (
   insert into turno.job_payloads (job_id, payload)
@@ -50,6 +57,7 @@ locked as (
   where not r.suspended and r.timing_hash = s.timing
     -- What a scheduler has read has milliseconds.
     and date_trunc('milliseconds', r.next_fire_at) is not distinct from s.expected
+    and ${showsLastJob("r")}
   for update of r
 ),
 blocker as (
@@ -114,13 +122,15 @@ set awaits_finish = false,
 where r.awaits_finish and not exists (select from turno.jobs_live j where j.schedule = r.name)
 returning r.name`;
 
+export const ON_START_BATCH = 1_000;
+
 /** Schedules that are to fire since the installation has started cold. */
 export const LOAD_ON_START = `
 select r.name
 from turno.recurring_jobs r, turno.installation i
 where r.fired_cold_start < i.cold_starts and not r.suspended and (r.spec ->> 'runOnStart')::boolean
-order by r.name
-limit 1000`;
+order by r.fired_cold_start
+limit ${ON_START_BATCH}`;
 
 const fireNow = (options: { readonly chosen: string; readonly outcome: string; readonly blocked: string }): string => `
 with chosen as (${options.chosen}
@@ -159,6 +169,7 @@ export const FIRE_ON_START = fireNow({
   from turno.recurring_jobs r
   cross join turno.installation i
   where r.name = any ($1::text[]) and r.fired_cold_start < i.cold_starts and not r.suspended
+    and ${showsLastJob("r")}
   for update of r`,
   outcome: "on-start",
   blocked:

@@ -9,6 +9,7 @@ import {
   LOAD_DUE_SCHEDULES,
   LOAD_ON_START,
   NEXT_DUE,
+  ON_START_BATCH,
   PROMOTE_DUE,
   READ_NOW,
   RELEASE_UNHANDLED,
@@ -78,11 +79,16 @@ export function createScheduleStore(database: Database, doorbell: Pick<Doorbell,
     },
 
     async fireOnStart(makeJobId) {
-      const names = (await database.query<{ name: string }>(LOAD_ON_START)).map((row) => row.name);
-      if (names.length === 0) return 0;
-      const made = await database.query<{ queue: string }>(FIRE_ON_START, [names, names.map(makeJobId)]);
-      ringQueues(made.map((row) => row.queue));
-      return made.length;
+      let fired = 0;
+      for (let more = true; more; ) {
+        const names = (await database.query<{ name: string }>(LOAD_ON_START)).map((row) => row.name);
+        more = names.length === ON_START_BATCH;
+        if (names.length === 0) break;
+        const made = await database.query<{ queue: string }>(FIRE_ON_START, [names, names.map(makeJobId)]);
+        ringQueues(made.map((row) => row.queue));
+        fired += made.length;
+      }
+      return fired;
     },
 
     async triggerSchedule(name, jobId) {
