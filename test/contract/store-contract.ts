@@ -681,7 +681,7 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
         expect(dueInMs).toBeLessThanOrEqual(60_000);
       });
 
-      it("holds a job that no worker can load, and lets it go when one can", async () => {
+      it("holds a job that no worker of its queue can load, and lets it go when one can", async () => {
         const job = await claimOne();
         for (const id of [worker, other])
           await store.heartbeat({ workerId: id, draining: false, unloadableBundles: ["sha256:work"] });
@@ -690,6 +690,10 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
           finishOf(job, { outcome: "returned", next: "Scheduled", reason: "held", hold: "no-handler", ranMs: null }),
         );
         expect(await view(job.id)).toMatchObject({ state: "Scheduled", hold: "no-handler", attempts: [] });
+        expect((await store.promoteDue(10)).promoted).toBe(0);
+        const elsewhere = ids.workerId();
+        const info = { name: "test", host: "test", pid: 1, version: "0.0.0" };
+        await store.registerWorker({ id: elsewhere, ...info, queues: [{ name: "reports", concurrency: 1 }] });
         expect((await store.promoteDue(10)).promoted).toBe(0);
         await store.heartbeat({ workerId: other, draining: false, unloadableBundles: [] });
         expect((await store.promoteDue(10)).promoted).toBe(1);

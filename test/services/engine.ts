@@ -127,7 +127,8 @@ export class Engine {
     options: MachineOptions & { readonly settings?: Partial<WorkerSettings> } = {},
   ): Promise<Machine & { readonly worker: Worker }> {
     const machine = this.machine(options);
-    await this.store.registerWorker({ id: machine.id, name: "w", host: "h", pid: 1, version: "0", queues: [] });
+    const queues = options.settings?.queues ?? [{ name: "default", concurrency: 2 }];
+    await this.store.registerWorker({ id: machine.id, name: "w", host: "h", pid: 1, version: "0", queues });
     const worker = new Worker({
       workerId: machine.id,
       store: machine.connection.store,
@@ -138,7 +139,7 @@ export class Engine {
       observer: { observe: (event) => void machine.events.push(event) },
       checkPayload: options.checkPayload ?? (() => null),
       settings: {
-        queues: [{ name: "default", concurrency: 2 }],
+        queues,
         leaseMs: 60_000,
         renewalMs: 10_000,
         shutdownTimeoutMs: 30_000,

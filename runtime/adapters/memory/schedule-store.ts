@@ -161,7 +161,7 @@ function countsFromFinish({ spec }: ScheduleRow): boolean {
   return spec.timing.kind === "every" && spec.timing.from === "finish";
 }
 
-/** Some worker that is there can load the bundle in force. */
+/** Some worker that is there takes its queue and can load the bundle in force. */
 function isLoadable(database: MemoryDatabase, row: JobRow): boolean {
   const definition: JobDefinition | undefined = database.types.get(row.type)?.definition;
   if (definition === undefined) return false;
@@ -169,6 +169,7 @@ function isLoadable(database: MemoryDatabase, row: JobRow): boolean {
     (worker) =>
       database.isAlive(worker) &&
       !worker.draining &&
+      worker.info.queues.some(({ name }) => name === row.queue) &&
       !(definition.bundleHash !== null && worker.unloadableBundles.includes(definition.bundleHash)),
   );
 }

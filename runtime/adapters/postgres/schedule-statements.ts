@@ -208,17 +208,30 @@ counted as (
 )
 select queue, count(*)::int as jobs from promoted group by queue`;
 
-/** Scheduled (held no-handler) → Enqueued when a live worker can load the bundle in force. $1 limit. */
+/**
+ * Scheduled (held no-handler) → Enqueued when a live worker takes the job's queue and can load the bundle in force. $1 limit.
+ * Looked at by type: jobs that stay held cost nothing, however many they are.
+ */
 export const RELEASE_UNHANDLED = `
-with releasable as (
+with waiting as materialized (
+  select t.name as type, t.definition_hash
+  from turno.job_types t
+  cross join lateral (select from turno.jobs_live held where held.hold = 'no-handler' and held.type = t.name limit 1) as one
+  where exists (select from turno.jobs_live where hold = 'no-handler')
+),
+able as (
+  select t.type, q ->> 'name' as queue
+  from waiting t
+  join turno.job_definitions d on d.hash = t.definition_hash
+  join turno.workers w on w.left_at is null and not w.draining and w.heartbeat_at > now() - interval '30 seconds'
+    and not coalesce(d.definition ->> 'bundleHash', '') = any (w.unloadable_bundles)
+  cross join jsonb_array_elements(w.queues) as q
+),
+releasable as (
   select j.id
   from turno.jobs_live j
-  join turno.job_types t on t.name = j.type
-  join turno.job_definitions d on d.hash = t.definition_hash
-  where j.hold = 'no-handler' and exists (
-    select from turno.workers w
-    where w.left_at is null and not w.draining and w.heartbeat_at > now() - interval '30 seconds'
-      and not coalesce(d.definition ->> 'bundleHash', '') = any (w.unloadable_bundles))
+  where j.hold = 'no-handler' and j.type = any (array(select type from able))
+    and exists (select from able where able.type = j.type and able.queue = j.queue)
   limit $1
   for update of j skip locked
 ),
