@@ -13,10 +13,14 @@ process.on("SIGINT", requestStop);
 process.on("SIGTERM", () => stop.abort());
 process.on("SIGHUP", () => stop.abort());
 process.on("disconnect", () => stop.abort());
-// A reader that went away, such as `head`, is no error.
+// A reader that went away, such as `head`, is no error; output that could not be written is one, and no crash.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
+  if (error.code === "EPIPE") return;
+  if (process.exitCode === undefined || process.exitCode === EXIT.done) process.exitCode = EXIT.failed;
+  process.stderr.write(`turno: the output could not be written: ${error.message}\n`);
 });
+// A role outlives the supervisor that reads its log: it has to drain, whoever listens.
+process.stderr.on("error", () => {});
 
 const io: CommandIo = {
   cwd: process.cwd(),
@@ -29,6 +33,7 @@ const io: CommandIo = {
   signal: stop.signal,
 };
 
-process.exitCode = await runCli(process.argv.slice(2), io);
+const exitCode = await runCli(process.argv.slice(2), io);
+if (exitCode !== EXIT.done) process.exitCode = exitCode;
 // The supervisor's channel would keep a role that has stopped alive.
 if (process.connected) process.disconnect();
