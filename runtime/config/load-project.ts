@@ -1,3 +1,4 @@
+import { describeError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { isTimeZone } from "../time/time-zone.ts";
 import { checkDocument, type Envelope, problemAt, readEnvelope, type ValidDocument } from "./documents.ts";
@@ -6,19 +7,28 @@ import { describeBadInclude, matchesInclude } from "./include.ts";
 import { type LoadedDocument, loadFile } from "./load.ts";
 import { deepFreeze, normalizePolicy, normalizeProject, normalizeQueue } from "./normalize.ts";
 import { checkBackoff, describeZone, readJob, readSchedule } from "./object-rules.ts";
-import type { DeclaredObject, DesiredState, JobObject, ProjectObject } from "./objects.ts";
+import type {
+  DeclaredObject,
+  DesiredState,
+  JobObject,
+  ProjectObject,
+  ProjectSpec,
+  RuntimeSettings,
+} from "./objects.ts";
 import type { PayloadSchema } from "./payload.ts";
 import { hasErrors, type Problem, sortProblems } from "./problems.ts";
 import { findReferenceProblems } from "./references.ts";
 import { checkRuntime } from "./runtime-document.ts";
+import { type Environment, overrideRuntime, readRuntimeDocument } from "./runtime-settings.ts";
+import { isMapping } from "./schema-walk.ts";
 
 export interface LoadProjectOptions {
   /** Whether a file below the project's root is there, for handlers; absent: not checked. */
   readonly handlerExists?: (path: string) => boolean;
   /** Schemas of `spec.settings` by the name of a handler that ships with Turno; absent: not checked. */
   readonly builtinSettings?: ReadonlyMap<string, PayloadSchema>;
-  /** Overrides `spec.runtime.samples`, as the environment does. */
-  readonly samples?: boolean;
+  /** `TURNO_RUNTIME_…` of it stand over the files' settings: samples, retention and served queues decide here. */
+  readonly environment?: Environment;
 }
 
 export interface LoadedProject {
@@ -57,7 +67,7 @@ export function loadProject(files: Files, options: LoadProjectOptions = {}): Loa
 
   const envelopes = [...own.envelopes, ...included.envelopes].filter(({ kind }) => kind !== "Project");
   problems.push(...findDuplicates(envelopes));
-  const checked = found.envelope === null ? null : checkProject(found.envelope);
+  const checked = found.envelope === null ? null : checkProject(found.envelope, options.environment ?? {});
   problems.push(...(checked?.problems ?? []));
   if (checked !== null && others.length === 0) problems.push(emptyInclude(checked.envelope, include));
   const complete = own.complete && included.complete;
@@ -67,6 +77,22 @@ export function loadProject(files: Files, options: LoadProjectOptions = {}): Loa
   if (project === null || hasErrors(sorted)) return { state: null, project, problems: sorted };
   const state = { project, objects, contentHash: hashState({ project, objects }) };
   return { state: deepFreeze(state), project, problems: sorted };
+}
+
+/**
+ * What a turno.yaml with mistakes elsewhere says of its processes; the defaults when it says nothing. Null: it does say
+ * something, which cannot be read.
+ */
+export function salvageRuntime(content: Uint8Array | string): RuntimeSettings | null {
+  const { documents, complete } = loadFile(PROJECT_FILE, content);
+  const projects = documents.flatMap(({ value }) => (isMapping(value) && value.kind === "Project" ? [value] : []));
+  const [project] = projects;
+  if (!complete || project === undefined || projects.length > 1) {
+    const text = typeof content === "string" ? content : new TextDecoder().decode(content);
+    return text.includes("runtime") ? null : readRuntimeDocument({});
+  }
+  const spec = project.spec ?? {};
+  return isMapping(spec) ? readRuntimeDocument(spec.runtime ?? {}) : null;
 }
 
 interface ReadDocuments {
@@ -98,12 +124,14 @@ interface CheckedProject {
   readonly envelope: Envelope<"Project">;
   readonly valid: ValidDocument<"Project"> | null;
   readonly object: ProjectObject | null;
+  /** The object's, with the environment's settings over the files'. */
+  readonly settings: ProjectSpec | null;
   readonly problems: readonly Problem[];
 }
 
-function checkProject(envelope: Envelope<"Project">): CheckedProject {
+function checkProject(envelope: Envelope<"Project">, environment: Environment): CheckedProject {
   const { valid, problems: found } = checkDocument(envelope);
-  if (valid === null) return { envelope, valid, object: null, problems: found };
+  if (valid === null) return { envelope, valid, object: null, settings: null, problems: found };
   const problems = [...found];
   const { spec } = valid.document;
   for (const [index, pattern] of spec.include.entries()) {
@@ -118,7 +146,15 @@ function checkProject(envelope: Envelope<"Project">): CheckedProject {
     const at = { code: "TURNO_CONFIG_VALUE", path: ["spec", "runtime", ...path], message } as const;
     problems.push(problemAt(valid.source, at));
   }
-  return { envelope, valid, object: normalizeProject(valid), problems };
+  const object = normalizeProject(valid);
+  try {
+    const settings = { ...object.spec, runtime: overrideRuntime(object.spec.runtime, environment) };
+    return { envelope, valid, object, settings, problems };
+  } catch (error) {
+    const at = { code: "TURNO_CONFIG_SETTING", path: ["spec", "runtime"], message: describeError(error) } as const;
+    problems.push(problemAt(valid.source, at));
+    return { envelope, valid, object, settings: object.spec, problems };
+  }
 }
 
 /** Objects of the valid documents, sorted by kind and name; problems are added to those given. */
@@ -133,8 +169,8 @@ function readObjects(context: {
   const { envelopes, files, options, complete, problems, project } = context;
   const { handlerExists, builtinSettings } = options;
   const defaults = project?.valid?.document.spec.defaults;
-  const settings = project?.object?.spec ?? null;
-  const samples = options.samples ?? settings?.runtime.samples ?? true;
+  const settings = project?.settings ?? null;
+  const samples = settings?.runtime.samples ?? true;
   const objects: DeclaredObject[] = [];
   const switchedOff: string[] = [];
   const jobs = new Map<string, JobObject>();

@@ -8,7 +8,7 @@ import { TURNO_SCHEMA } from "./schema.generated.ts";
 import { isList, isMapping } from "./schema-walk.ts";
 import { validateRuntime } from "./validate.ts";
 
-type Environment = Readonly<Record<string, string | undefined>>;
+export type Environment = Readonly<Record<string, string | undefined>>;
 /** Content of a file as text; throws when it cannot be read. */
 type ReadFile = (path: string) => string;
 
@@ -20,14 +20,12 @@ const REFERENCE = /\$\{(env|file):([^}]*)\}/g;
  * replaced. The result holds secrets: it is never stored, printed or compared. Throws TURNO_CONFIG_SETTING for a
  * variable that names no setting or has no fitting value, TURNO_CONFIG_REFERENCE for a reference that leads nowhere.
  */
-export function resolveRuntimeSettings(project: ProjectSpec, env: Environment, readFile: ReadFile): RuntimeSettings {
-  const written = writeRuntime(project.runtime) as unknown as JsonObject;
-  const overridden = applyOverrides(written, env);
-  const checked = validateRuntime(overridden);
-  const problem = checked.ok ? checkRuntime(checked.value)[0] : checked.problems[0];
-  if (problem !== undefined) throw settingProblem(problem, env);
-  if (!checked.ok) throw new TurnoError("TURNO_ASSERTION_FAILED", "settings are invalid without a problem");
-  const settings = readRuntime(checked.value);
+export function resolveRuntimeSettings(
+  { runtime }: Pick<ProjectSpec, "runtime">,
+  env: Environment,
+  readFile: ReadFile,
+): RuntimeSettings {
+  const settings = overrideRuntime(runtime, env);
   const resolve = (text: string, where: string): string => resolveReferences(text, { where, env, readFile });
   return deepFreeze({
     ...settings,
@@ -45,6 +43,24 @@ export function resolveRuntimeSettings(project: ProjectSpec, env: Environment, r
       allowedOrigins: settings.api.allowedOrigins.map((origin) => resolve(origin, "api.allowedOrigins")),
     },
   });
+}
+
+/** The files' settings with the environment's over them, references still as text. Throws TURNO_CONFIG_SETTING. */
+export function overrideRuntime(runtime: RuntimeSettings, env: Environment): RuntimeSettings {
+  if (!Object.keys(env).some((name) => name.startsWith(PREFIX))) return runtime;
+  const overridden = applyOverrides(writeRuntime(runtime) as unknown as JsonObject, env);
+  const checked = validateRuntime(overridden);
+  const problem = checked.ok ? checkRuntime(checked.value)[0] : checked.problems[0];
+  if (problem !== undefined) throw settingProblem(problem, env);
+  if (!checked.ok) throw new TurnoError("TURNO_ASSERTION_FAILED", "settings are invalid without a problem");
+  return readRuntime(checked.value);
+}
+
+/** `spec.runtime` as a document of its own, such as `writeRuntime` makes it; null when it is not valid. */
+export function readRuntimeDocument(value: Json): RuntimeSettings | null {
+  if (!isMapping(value)) return null;
+  const checked = validateRuntime(value);
+  return checked.ok && checkRuntime(checked.value).length === 0 ? readRuntime(checked.value) : null;
 }
 
 /** Name of the environment's variable for a setting below `spec.runtime`. */

@@ -92,9 +92,9 @@ ${declare("Job", "x", "{ handler: builtin/command, policy: patient, timeout: 20m
     const sample = JOB.replace("{ name: x }", '{ name: x, labels: { turno.sample: "true" } }');
     const project = PROJECT.replace("UTC }", "UTC, runtime: { samples: false } }");
     expect(load(sample).state?.objects).toHaveLength(1);
-    expect(load(sample, { samples: false }).state?.objects).toEqual([]);
+    expect(load(sample, { environment: { TURNO_RUNTIME_SAMPLES: "false" } }).state?.objects).toEqual([]);
     expect(load(sample, { project }).state?.objects).toEqual([]);
-    expect(load(sample, { project, samples: true }).state?.objects).toHaveLength(1);
+    expect(load(sample, { project, environment: { TURNO_RUNTIME_SAMPLES: "true" } }).state?.objects).toHaveLength(1);
   });
 });
 

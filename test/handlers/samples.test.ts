@@ -359,7 +359,10 @@ describe("the samples' declarations", () => {
     ),
   ]);
   const load = (samples: boolean) =>
-    loadProject(files, { samples, handlerExists: (path) => existsSync(join(REPOSITORY, path)) });
+    loadProject(files, {
+      environment: { TURNO_RUNTIME_SAMPLES: String(samples) },
+      handlerExists: (path) => existsSync(join(REPOSITORY, path)),
+    });
 
   test("are valid, with their handlers and payload schemas", () => {
     const { state, problems } = load(true);
