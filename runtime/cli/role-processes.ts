@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { describeError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 
 export interface RoleProcess {
@@ -34,6 +35,8 @@ export interface RoleProcesses {
   start(role: RoleProcess): Promise<ReadyMessage>;
   /** SIGTERM to all, in the reverse order of their start; SIGKILL to what is left after the time limit. */
   stop(): Promise<void>;
+  /** SIGKILL to all, at once: for a supervisor that is itself about to go. */
+  kill(): void;
 }
 
 const RESTART_FIRST_MS = 200;
@@ -43,7 +46,8 @@ const LIVED_LONG_MS = 60_000;
 interface Supervised {
   role: RoleProcess;
   child: ChildProcess;
-  exited: Promise<void>;
+  /** How it ended; also when it could not be started. */
+  ended: Promise<string>;
 }
 
 /**
@@ -68,49 +72,64 @@ export function superviseRoles(options: RoleProcessOptions): RoleProcesses {
     child.on("message", (message) => {
       if ((message as { kind?: unknown } | null)?.kind === "ready") onReady(message as ReadyMessage);
     });
-    child.on("error", (error) =>
-      options.logger.error("a role could not be run", { role: role.role, error: error.message }),
-    );
-    const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    return { role, child, exited };
+    const ended = new Promise<string>((resolve) => {
+      child.once("exit", (code, signal) => resolve(signal ?? `exit ${code}`));
+      child.on("error", (error) => {
+        options.logger.error("a role could not be run", { role: role.role, error: error.message });
+        // Without a process there is no exit either.
+        if (child.pid === undefined) resolve(error.message);
+      });
+    });
+    return { role, child, ended };
   }
 
   function keepAlive(entry: Supervised, waitMs: number): void {
     const startedMs = performance.now();
-    entry.child.once("exit", (code, signal) => {
-      if (stopping) return;
+    void entry.ended.then((how) => {
       const nextWaitMs = performance.now() - startedMs > LIVED_LONG_MS ? RESTART_FIRST_MS : waitMs;
-      options.logger.warn("a role ended and is started again", {
-        role: entry.role.role,
-        code,
-        signal,
-        inMs: nextWaitMs,
-      });
-      const timer = setTimeout(() => {
-        waiting.delete(timer);
-        const { child, exited } = launch(entry.role, () => {});
-        Object.assign(entry, { child, exited });
-        keepAlive(entry, Math.min(RESTART_MAX_MS, nextWaitMs * 2));
-      }, nextWaitMs);
-      waiting.add(timer);
+      restart(entry, how, nextWaitMs);
     });
   }
+
+  function restart(entry: Supervised, how: string, waitMs: number): void {
+    if (stopping) return;
+    options.logger.warn("a role ended and is started again", { role: entry.role.role, how, inMs: waitMs });
+    const timer = setTimeout(() => {
+      waiting.delete(timer);
+      const nextWaitMs = Math.min(RESTART_MAX_MS, waitMs * 2);
+      try {
+        Object.assign(
+          entry,
+          launch(entry.role, () => {}),
+        );
+        keepAlive(entry, nextWaitMs);
+      } catch (error) {
+        // No memory for another process now; later there may be.
+        restart(entry, describeError(error), nextWaitMs);
+      }
+    }, waitMs);
+    waiting.add(timer);
+  }
+
+  const alive = (): Supervised[] => supervised.filter(({ child }) => isAlive(child)).reverse();
+  const kill = (): void => {
+    for (const { child } of alive()) child.kill("SIGKILL");
+  };
 
   return {
     start(role) {
       return new Promise((resolve, reject) => {
+        let isReady = false;
         const entry = launch(role, (message) => {
-          entry.child.off("exit", onEarlyExit);
+          isReady = true;
           entry.role = { ...role, args: role.argsAgain?.(message) ?? role.args };
           keepAlive(entry, RESTART_FIRST_MS);
           resolve(message);
         });
-        const onEarlyExit = (code: number | null, signal: string | null) => {
-          reject(
-            new Error(`the ${role.role} ended before it was ready (${signal ?? `exit ${code}`}); its output is above`),
-          );
-        };
-        entry.child.once("exit", onEarlyExit);
+        void entry.ended.then((how) => {
+          if (isReady) return;
+          reject(new Error(`the ${role.role} ended before it was ready (${how}); its output is above`));
+        });
         supervised.push(entry);
       });
     },
@@ -118,13 +137,20 @@ export function superviseRoles(options: RoleProcessOptions): RoleProcesses {
     async stop() {
       stopping = true;
       for (const timer of waiting) clearTimeout(timer);
-      const alive = supervised.filter(({ child }) => child.exitCode === null && child.signalCode === null).reverse();
-      for (const { child } of alive) child.kill("SIGTERM");
-      const killer = setTimeout(() => {
-        for (const { child } of alive) child.kill("SIGKILL");
-      }, options.stopTimeoutMs);
-      await Promise.all(alive.map(({ exited }) => exited));
+      const ending = alive();
+      for (const { child } of ending) child.kill("SIGTERM");
+      const killer = setTimeout(kill, options.stopTimeoutMs);
+      await Promise.all(ending.map(({ ended }) => ended));
       clearTimeout(killer);
     },
+
+    kill() {
+      stopping = true;
+      kill();
+    },
   };
+}
+
+function isAlive(child: ChildProcess): boolean {
+  return child.pid !== undefined && child.exitCode === null && child.signalCode === null;
 }
