@@ -1,3 +1,4 @@
+import { checkSchema } from "../adapters/postgres/migrate.ts";
 import { composeWebApp, openStores } from "../compose.ts";
 import { type ApiClient, createApiClient, createRemoteClient } from "./api-client.ts";
 import type { ClientOptions } from "./commands/jobs.ts";
@@ -15,13 +16,18 @@ export async function openClient(io: CommandIo, options: ClientOptions): Promise
   const project = await openProject(io, { dir: options.dir, filesOptional: true });
   const opened = await openDatabaseAddress(project, { start: false, logger, signal: io.signal });
   const stores = openStores({ address: opened.address, role: "command", poolSize: 2, logger });
-  // Whoever can reach the database needs no key; the application never listens.
-  const app = composeWebApp({ stores, settings: { ...project.settings.api, keys: null }, logger });
-  return createApiClient(
-    async (path, init) => app.request(`http://localhost${path}`, init),
-    async () => {
-      await stores.close();
-      await opened.close();
-    },
-  );
+  const close = async () => {
+    await stores.close();
+    await opened.close();
+  };
+  try {
+    // Tells what is wrong with the database in its own words, not in those that the API has for strangers.
+    await checkSchema(stores.database);
+    // Whoever can reach the database needs no key; the application never listens.
+    const app = composeWebApp({ stores, settings: { ...project.settings.api, keys: null }, logger });
+    return createApiClient(async (path, init) => app.request(`http://localhost${path}`, init), close);
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }

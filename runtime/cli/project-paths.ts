@@ -6,22 +6,27 @@ export interface ProjectPaths {
   readonly turno: string;
   /** The embedded PostgreSQL's wanted data folder; as root it may lie elsewhere. */
   readonly postgres: string;
+  /** Below the root wherever the state lies, so that packages left out of a bundle are found from there. */
   readonly bundles: string;
   readonly reports: string;
   readonly outbox: string;
-  /** Facts of the running `up`, for commands of the same folder. */
-  readonly upFile: string;
+  /**
+   * Facts of the running `up`, for commands of the same folder: the first place where they can be written. The second,
+   * for a folder that cannot be written to, is found with --data.
+   */
+  readonly upFiles: readonly string[];
 }
 
 export function projectPaths(root: string, dataDir: string | null = null): ProjectPaths {
-  const turno = dataDir === null ? join(root, ".turno") : resolve(root, dataDir);
+  const own = join(root, ".turno");
+  const turno = dataDir === null ? own : resolve(root, dataDir);
   return {
     root,
     turno,
     postgres: join(turno, "postgres"),
-    bundles: join(turno, "bundles"),
+    bundles: join(own, "bundles"),
     reports: join(turno, "reports"),
     outbox: join(turno, "outbox"),
-    upFile: join(root, ".turno", "run", "up.json"),
+    upFiles: [...new Set([own, turno])].map((folder) => join(folder, "run", "up.json")),
   };
 }

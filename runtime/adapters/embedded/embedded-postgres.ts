@@ -4,7 +4,7 @@ import { describeError, TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { prepareBinaries } from "./binaries.ts";
 import { chooseSocketDir, ensureCluster, placeDataFolder, removeSocketDir } from "./data-folder.ts";
-import { isPostmasterAlive, readOwner, readPostmasterFile, writeOwner } from "./postmaster-file.ts";
+import { isOwnedHere, isPostmasterAlive, readOwner, readPostmasterFile, writeOwner } from "./postmaster-file.ts";
 import { adoptServer, type RunningServer, type ServerSite, spawnServer } from "./server.ts";
 
 export interface EmbeddedPostgresOptions {
@@ -25,6 +25,8 @@ export interface EmbeddedPostgres {
   readonly dataDir: string;
   /** Stops the server (fast shutdown, then immediate), unless another living process owns it. Safe to call twice. */
   stop(): Promise<void>;
+  /** Asks it to stop fast, as `stop` does, and waits for nothing: for a process that is itself about to go. */
+  abandon(): void;
 }
 
 /** How long a start may be held up by the lock file of a server that is just ending. */
@@ -148,6 +150,15 @@ function supervise(site: ServerSite, first: RunningServer): EmbeddedPostgres {
       return server.pid;
     },
     stop: () => (stopped ??= stop()),
+    abandon() {
+      stopping.abort();
+      if (!isOwnedHere(site.dataDir)) return;
+      try {
+        process.kill(server.pid, "SIGINT");
+      } catch (error) {
+        site.logger.debug("the embedded PostgreSQL was gone already", { error: describeError(error) });
+      }
+    },
   };
 }
 

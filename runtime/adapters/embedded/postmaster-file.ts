@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { existsInTable, inspectProcess } from "./process-table.ts";
@@ -43,6 +44,15 @@ const OWNER_FILE = "turno.owner";
 export async function writeOwner(dataDir: string): Promise<void> {
   const facts = await inspectProcess(process.pid);
   await writeFile(join(dataDir, OWNER_FILE), `${process.pid} ${facts?.stamp ?? ""}\n`);
+}
+
+/** Whether this process noted itself as the owner. */
+export function isOwnedHere(dataDir: string): boolean {
+  try {
+    return readFileSync(join(dataDir, OWNER_FILE), "utf8").startsWith(`${process.pid} `);
+  } catch {
+    return false;
+  }
 }
 
 /** The living process that stops the server: `self`, `other`, or `none` when its owner died without stopping it. */

@@ -1,16 +1,23 @@
+import { constants } from "node:fs";
+import { access, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
+import { checkSchema } from "../../adapters/postgres/migrate.ts";
 import { composeReconciler, openStores, startReconciler, startServer, startWorker } from "../../compose.ts";
 import type { RuntimeSettings } from "../../config/objects.ts";
-import { TurnoError } from "../../core/errors.ts";
-import { openDatabaseAddress } from "../database-address.ts";
+import { describeError, TurnoError } from "../../core/errors.ts";
+import type { Logger } from "../../core/logger.ts";
+import { findUp, openDatabaseAddress } from "../database-address.ts";
 import type { CommandIo } from "../io.ts";
 import { openProcessLogger } from "../process-logger.ts";
-import { openProject } from "../project.ts";
+import { expectSettings, openProject } from "../project.ts";
 import type { ReadyMessage } from "../role-processes.ts";
 
 interface RoleOptions {
   readonly dir?: string;
+  /** From a supervisor; see Project.handDown. */
+  readonly runtime?: string;
 }
 
 /** `server`, `worker`, `reconciler`: one role a process, on as many machines as wanted. They stop on SIGTERM and Ctrl-C. */
@@ -22,14 +29,12 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .option("--host <address>", "listen on this address instead of the project's")
     .option("--port <n>", "listen on this port instead of the project's; 0: a free one")
     .option("--pass-busy-port", "take the next free port when the port is taken")
+    .addOption(handedDown())
     .action(async (options: RoleOptions & { host?: string; port?: string; passBusyPort?: boolean }) => {
+      const port = options.port === undefined ? null : readPort(options.port);
       await using role = await openRole(io, options, "server");
       const { api } = role.project.settings;
-      const settings = {
-        ...api,
-        host: options.host ?? api.host,
-        port: options.port === undefined ? api.port : readPort(options.port),
-      };
+      const settings = { ...api, host: options.host ?? api.host, port: port ?? api.port };
       const server = await startServer({ ...role, settings, passBusyPorts: options.passBusyPort === true });
       announce(io, { kind: "ready", url: server.url }, `the API and the panel: ${server.url}`);
       await stopRequested(io.signal);
@@ -40,24 +45,30 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .command("worker")
     .description("run jobs; one of the workers leads scheduling, recovery and clean-up")
     .option("--dir <folder>", "the project's folder (default: here)")
-    .option("--queue <name=slots...>", "serve these queues instead of the project's")
+    .option("--queue <name=slots...>", "serve these queues instead of the project's, such as default=4 reports=1")
+    .addOption(handedDown())
     .action(async (options: RoleOptions & { queue?: readonly string[] }) => {
+      const queues = readQueues(options.queue);
       await using role = await openRole(io, options, "worker");
-      const settings = withQueues(role.project.settings, options.queue);
-      const { paths } = role.project;
+      const { paths, settings: declared } = role.project;
+      const settings = queues === null ? declared : { ...declared, worker: { ...declared.worker, queues } };
+      await using bundles = await openBundlesDir(paths.bundles, role.logger);
+      // Beside a running `up` its API is what samples ask.
+      const apiUrl = io.env.TURNO_API_URL ?? (await findUp(paths, io.signal).catch(() => null))?.url ?? null;
       const worker = await startWorker({
         ...role,
         settings,
         root: paths.root,
-        bundlesDir: paths.bundles,
+        bundlesDir: bundles.folder,
         handlerEnv: {
           TURNO_DATABASE_URL: role.address.connectionString,
           TURNO_REPORTS_DIR: io.env.TURNO_REPORTS_DIR ?? paths.reports,
           TURNO_OUTBOX_DIR: io.env.TURNO_OUTBOX_DIR ?? paths.outbox,
+          ...(apiUrl === null ? {} : { TURNO_API_URL: apiUrl }),
         },
       });
-      const queues = settings.worker.queues.map((queue) => `${queue.name}×${queue.concurrency}`).join(" ");
-      announce(io, { kind: "ready", url: null }, `the worker serves ${queues}`);
+      const served = settings.worker.queues.map((queue) => `${queue.name}×${queue.concurrency}`).join(" ");
+      announce(io, { kind: "ready", url: null }, `the worker serves ${served}`);
       await stopRequested(io.signal);
       await worker.stop();
     });
@@ -69,7 +80,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .action(async (options: RoleOptions) => {
       await using role = await openRole(io, options, "reconciler");
       const { project } = role;
-      if (project.problems.length > 0) role.logger.error("turno.yaml has problems; run turno validate");
+      await checkSchema(role.stores.database);
       const reconciler = composeReconciler({
         ...role,
         root: project.paths.root,
@@ -90,7 +101,12 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
 
 async function openRole(io: CommandIo, options: RoleOptions, role: string) {
   const logger = openProcessLogger(io, { level: "info" }).child({ role });
-  const project = await openProject(io, { dir: options.dir, filesOptional: role !== "reconciler" });
+  const project = await openProject(io, {
+    dir: options.dir,
+    filesOptional: role !== "reconciler",
+    handedDown: options.runtime,
+  });
+  expectSettings(project);
   const { address } = await openDatabaseAddress(project, { start: false, logger, signal: io.signal });
   const stores = openStores({ address, role, poolSize: project.settings.database.poolSize, logger });
   return { project, address, stores, logger, [Symbol.asyncDispose]: () => stores.close() };
@@ -115,8 +131,8 @@ export function readPort(text: string): number {
   throw new TurnoError("TURNO_USAGE", `expected a port from 0 to 65535, found "${text}"`);
 }
 
-function withQueues(settings: RuntimeSettings, queues: readonly string[] | undefined): RuntimeSettings {
-  if (queues === undefined) return settings;
+function readQueues(queues: readonly string[] | undefined): RuntimeSettings["worker"]["queues"] | null {
+  if (queues === undefined) return null;
   const parsed = queues.map((text) => {
     const [, name, slots] = /^([a-z0-9][a-z0-9._-]{0,199})=(\d{1,4})$/.exec(text) ?? [];
     if (name === undefined || Number(slots) < 1) {
@@ -124,5 +140,27 @@ function withQueues(settings: RuntimeSettings, queues: readonly string[] | undef
     }
     return { name, concurrency: Number(slots) };
   });
-  return { ...settings, worker: { ...settings.worker, queues: parsed } };
+  const twice = parsed.find(({ name }, index) => parsed.findIndex((queue) => queue.name === name) < index);
+  if (twice !== undefined) throw new TurnoError("TURNO_USAGE", `the queue ${twice.name} is named twice after --queue`);
+  return parsed;
+}
+
+function handedDown(): Option {
+  return new Option("--runtime <json>", "settings of a supervisor, in place of turno.yaml's").hideHelp();
+}
+
+/** Where bundles are kept: below the project, or for a folder that cannot be written to in one that goes at the end. */
+async function openBundlesDir(wanted: string, logger: Logger): Promise<AsyncDisposable & { readonly folder: string }> {
+  try {
+    await mkdir(wanted, { recursive: true, mode: 0o700 });
+    await access(wanted, constants.W_OK);
+    return { folder: wanted, [Symbol.asyncDispose]: async () => {} };
+  } catch (error) {
+    const folder = await mkdtemp(join(tmpdir(), "turno-bundles-"));
+    logger.warn("bundles cannot be kept below the project, so packages with native parts are not found", {
+      error: describeError(error),
+      folder,
+    });
+    return { folder, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) };
+  }
 }

@@ -1,4 +1,5 @@
 import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { startEmbeddedPostgres } from "../../adapters/embedded/embedded-postgres.ts";
@@ -6,13 +7,16 @@ import { migrate } from "../../adapters/postgres/migrate.ts";
 import { composeReconciler, openStores, type Stores, startReconciler } from "../../compose.ts";
 import { describeError, TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
+import type { ScheduleView } from "../../protocol/ports/panel.ts";
 import type { SyncOutcome } from "../../reconcile/sync-outcome.ts";
+import { firesBetween } from "../../time/next-fire.ts";
 import { formatLocal } from "../../time/time-zone.ts";
+import { expectAddress } from "../database-address.ts";
 import type { CommandIo } from "../io.ts";
 import { openProcessLogger } from "../process-logger.ts";
-import { openProject, type Project } from "../project.ts";
+import { expectSettings, openProject, type Project } from "../project.ts";
 import { type RoleProcesses, superviseRoles } from "../role-processes.ts";
-import { readUpFile, removeUpFile, writeUpFile } from "../up-file.ts";
+import { claimUpFile, type UpClaim } from "../up-file.ts";
 import { readPort, stopRequested } from "./roles.ts";
 
 interface UpOptions {
@@ -25,6 +29,7 @@ interface UpOptions {
 /** Above the worker's own time for draining, before it is killed. */
 const STOP_MARGIN_MS = 15_000;
 const FIRES_SHOWN = 5;
+const LAST_INSTANT = new Date(Date.UTC(9999, 11, 31));
 
 /** `up`: the embedded database, the reconciler, the server and the workers under one supervisor. */
 export function addUpCommand(program: Command, io: CommandIo): void {
@@ -34,23 +39,35 @@ export function addUpCommand(program: Command, io: CommandIo): void {
     .option("--dir <folder>", "the project's folder (default: here)")
     .option("--data <folder>", "where the state lies (default: .turno)")
     .option("--port <n>", "the panel's port; 0: a free one")
-    .option("--workers <n>", "how many worker processes", "1")
+    .option("--workers <n>", "how many worker processes, 0 to 99", "1")
     .action((options: UpOptions) => runUp(io, options));
 }
 
 async function runUp(io: CommandIo, options: UpOptions): Promise<void> {
-  const project = await openProject(io, { dir: options.dir, data: options.data });
-  const port = options.port === undefined ? project.settings.api.port : readPort(options.port);
   const workers = readWorkers(options.workers);
-  await refuseSecondUp(project);
-  await mkdir(project.paths.turno, { recursive: true, mode: 0o700 });
+  const ownPort = options.port === undefined ? null : readPort(options.port);
+  const project = await openProject(io, { dir: options.dir, data: options.data });
+  expectSettings(project);
+  const { url: ownDatabase } = project.settings.database;
+  if (ownDatabase !== null) expectAddress(ownDatabase);
   const logger = openProcessLogger(io, { level: "warn" });
   const running: (() => Promise<void>)[] = [];
   const undo = (step: () => Promise<void>) => running.unshift(step);
+  // A second Ctrl-C ends this process at once: nothing of it may stay behind.
+  const atOnce: (() => void)[] = [];
+  const onExit = () => {
+    if (io.signal.aborted) for (const step of atOnce) step();
+  };
+  process.once("exit", onExit);
   try {
-    const connectionString = await openUpDatabase({ io, project, logger, undo });
-    await writeUpFile(project.paths.upFile, { pid: process.pid, url: null, databaseUrl: connectionString });
-    undo(() => removeUpFile(project.paths.upFile));
+    await mkdir(project.paths.turno, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+      throw stateUnwritable(project.paths.turno, error);
+    });
+    const claim = await claimFolder(project, io);
+    undo(() => claim.release());
+    const connectionString = await openUpDatabase({ io, project, logger, undo, atOnce });
+    const databaseUrl = ownDatabase === null ? connectionString : null;
+    await claim.tell({ url: null, databaseUrl });
     await migrate({ connectionString }, logger);
     const stores = openStores({ address: { connectionString }, role: "up", poolSize: 4, logger });
     undo(() => stores.close());
@@ -59,7 +76,7 @@ async function runUp(io: CommandIo, options: UpOptions): Promise<void> {
       root: project.paths.root,
       loadProject: project.load,
       appliedBy: "turno up",
-      takeOver: project.settings.database.url === null,
+      takeOver: databaseUrl !== null,
       logger,
     });
     const outcome = await reconciler.syncOnce(io.signal);
@@ -74,22 +91,54 @@ async function runUp(io: CommandIo, options: UpOptions): Promise<void> {
       onOutput: io.err,
     });
     undo(() => roles.stop());
-    const url = await startRoles({ roles, project, port, workers });
-    await writeUpFile(project.paths.upFile, { pid: process.pid, url, databaseUrl: connectionString });
+    atOnce.unshift(() => roles.kill());
+    const port = ownPort ?? project.settings.api.port;
+    const url = await untilAborted(startRoles({ roles, project, port, workers }), io.signal);
+    await claim.tell({ url, databaseUrl });
     io.out(await readyText({ stores, outcome, url }));
     const following = await startReconciler(reconciler, logger);
     undo(() => following.stop());
     await stopRequested(io.signal);
-    io.err("stopping: waiting for running jobs to end\n");
   } catch (error) {
     if (!io.signal.aborted) throw error;
   } finally {
+    if (io.signal.aborted && running.length > 0) {
+      io.err("stopping: waiting for running jobs to end; Ctrl-C again ends at once\n");
+    }
     for (const step of running) {
       await step().catch((error: unknown) =>
         logger.warn("a part did not stop cleanly", { error: describeError(error) }),
       );
     }
+    process.off("exit", onExit);
   }
+}
+
+/** The first place where the folder can be claimed; commands find the second one with --data. */
+async function claimFolder(project: Project, io: CommandIo): Promise<UpClaim> {
+  const [own = "", other] = project.paths.upFiles;
+  try {
+    return await claimUpFile(own);
+  } catch (error) {
+    if (error instanceof TurnoError) throw error;
+    if (other === undefined) throw stateUnwritable(dirname(own), error);
+    const claim = await claimUpFile(other);
+    io.err(`${dirname(own)} cannot be written to; other commands find this with --data or --server\n`);
+    return claim;
+  }
+}
+
+function stateUnwritable(folder: string, cause: unknown): TurnoError {
+  return new TurnoError("TURNO_PROJECT_UNWRITABLE", `${folder} cannot be written to: ${describeError(cause)}`, {
+    cause,
+    hint: "choose another folder for the state with --data, or run Turno as the user that the project's folder belongs to",
+  });
+}
+
+/** Rejects when the signal aborts first; the promise then goes on unheard. */
+async function untilAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  promise.catch(() => {});
+  return Promise.race([promise, stopRequested(signal).then(() => Promise.reject(signal.reason))]);
 }
 
 async function openUpDatabase(up: {
@@ -97,6 +146,7 @@ async function openUpDatabase(up: {
   readonly project: Project;
   readonly logger: Logger;
   readonly undo: (step: () => Promise<void>) => void;
+  readonly atOnce: (() => void)[];
 }): Promise<string> {
   const { url } = up.project.settings.database;
   if (url !== null) return url;
@@ -108,6 +158,7 @@ async function openUpDatabase(up: {
     signal: up.io.signal,
   });
   up.undo(() => server.stop());
+  up.atOnce.push(() => server.abandon());
   return server.address.connectionString;
 }
 
@@ -133,7 +184,7 @@ async function startRoles(start: {
   readonly workers: number;
 }): Promise<string> {
   const { roles, port, workers, project } = start;
-  const here = ["--dir", project.paths.root];
+  const here = ["--dir", project.paths.root, "--runtime", project.handDown()];
   const server = ["server", ...here, "--pass-busy-port", "--port"];
   const { url } = await roles.start({
     role: "server",
@@ -151,11 +202,17 @@ async function readyText(ready: {
   readonly outcome: SyncOutcome;
   readonly url: string;
 }): Promise<string> {
-  const { items } = await ready.stores.panel.listSchedules({ after: null, limit: 200 });
-  const next = items
-    .flatMap((schedule) =>
-      schedule.nextFireAt === null || schedule.suspended ? [] : [{ ...schedule, at: schedule.nextFireAt }],
-    )
+  const now = new Date();
+  const next = (await loadSchedules(ready.stores))
+    .flatMap((schedule) => {
+      if (schedule.suspended || schedule.nextFireAt === null) return [];
+      // One that is due is about to be decided on: the one after it is what a person waits for.
+      const at =
+        schedule.nextFireAt > now
+          ? schedule.nextFireAt
+          : (firesBetween(schedule.spec.timing, now, LAST_INSTANT, 1)[0] ?? null);
+      return at === null ? [] : [{ ...schedule, at }];
+    })
     .sort((left, right) => left.at.getTime() - right.at.getTime())
     .slice(0, FIRES_SHOWN)
     .map(
@@ -163,6 +220,16 @@ async function readyText(ready: {
         `  ${formatLocal(schedule.at, schedule.spec.timeZone)}  ${schedule.name}  (${schedule.source?.file ?? "?"}:${schedule.source?.line ?? "?"})\n`,
     );
   return `Turno is ready: ${ready.url}  ${outcomeText(ready.outcome)}\n${next.length === 0 ? "" : `next fires:\n${next.join("")}`}`;
+}
+
+async function loadSchedules({ panel }: Stores): Promise<readonly ScheduleView[]> {
+  const schedules: ScheduleView[] = [];
+  for (let after: string | null = null; ; ) {
+    const page: Awaited<ReturnType<typeof panel.listSchedules>> = await panel.listSchedules({ after, limit: 1_000 });
+    schedules.push(...page.items);
+    if (page.next === null) return schedules;
+    after = page.next;
+  }
 }
 
 function outcomeText(outcome: SyncOutcome): string {
@@ -175,19 +242,6 @@ function outcomeText(outcome: SyncOutcome): string {
   const [first] = outcome.problems.filter((problem) => problem.severity === "error");
   const where = first === undefined ? "" : `, first ${first.file}:${first.line}:${first.column} ${first.message}`;
   return `nothing applied: the files have problems${where} (turno validate shows all)`;
-}
-
-/** One supervisor a folder; a file that a killed one left behind does not count. */
-async function refuseSecondUp(project: Project): Promise<void> {
-  const running = await readUpFile(project.paths.upFile);
-  if (running === null) return;
-  throw new TurnoError(
-    "TURNO_ALREADY_RUNNING",
-    `turno up runs in ${project.paths.root} already, as process ${running.pid}${running.url === null ? "" : `, at ${running.url}`}`,
-    {
-      hint: "stop it first, or use another folder",
-    },
-  );
 }
 
 function readWorkers(text: string): number {
