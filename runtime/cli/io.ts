@@ -21,5 +21,10 @@ export const EXIT = { done: 0, failed: 1, changes: 2, refused: 3, usage: 64 } as
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 export function printJson(io: CommandIo, value: unknown): void {
-  io.out(`${JSON.stringify(value, null, 2)}\n`);
+  // JSON itself escapes what drives a terminal, but for DEL and the C1 controls.
+  const text = JSON.stringify(value, null, 2).replaceAll(
+    /[\u007f-\u009f]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  io.out(`${text}\n`);
 }

@@ -1,5 +1,8 @@
 import { Command, CommanderError } from "commander";
+import { readProjectFiles } from "../adapters/files/read-project.ts";
+import { redactText } from "../adapters/system/redact.ts";
 import { describeError, TurnoError } from "../core/errors.ts";
+import { RejectedError } from "../protocol/ports/errors.ts";
 import { VERSION } from "../version.ts";
 import { addApplyCommand } from "./commands/apply.ts";
 import { addDatabaseCommands } from "./commands/database.ts";
@@ -7,7 +10,7 @@ import { addFleetCommands } from "./commands/fleet.ts";
 import { addInitCommand } from "./commands/init.ts";
 import { addJobCommands } from "./commands/jobs.ts";
 import { addNextCommand } from "./commands/next.ts";
-import { addPlanCommand } from "./commands/plan.ts";
+import { addPlanCommand, type ReconcileOptions } from "./commands/plan.ts";
 import { addRoleCommands } from "./commands/roles.ts";
 import { addSchemaCommand } from "./commands/schema.ts";
 import { addUpCommand } from "./commands/up.ts";
@@ -15,7 +18,7 @@ import { addValidateCommand } from "./commands/validate.ts";
 import { type CommandIo, EXIT, type ExitCode } from "./io.ts";
 import { openClient } from "./open-client.ts";
 import { openReconcile } from "./open-reconcile.ts";
-import { loadWholeProject, openProject } from "./project.ts";
+import { loadBy, projectRoot } from "./project.ts";
 
 /** Runs one command line (without node and script); resolves to its exit code, never rejects. */
 export async function runCli(args: readonly string[], io: CommandIo): Promise<ExitCode> {
@@ -29,6 +32,7 @@ export async function runCli(args: readonly string[], io: CommandIo): Promise<Ex
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     io.err(errorText(error));
+    if (io.env.TURNO_LOG_LEVEL === "debug" && error instanceof Error) io.err(`${redactText(error.stack ?? "")}\n`);
     return error instanceof TurnoError && error.code === "TURNO_USAGE" ? EXIT.usage : EXIT.failed;
   }
 }
@@ -39,9 +43,10 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
     .version(VERSION)
     .exitOverride()
     .showSuggestionAfterError()
+    .showHelpAfterError("(--help shows what is there)")
     .configureOutput({ writeOut: io.out, writeErr: io.err });
   const open = (options: Parameters<typeof openClient>[1]) => openClient(io, options);
-  const reconcile = (dir: string | undefined) => openReconcile(io, dir);
+  const reconcile = (options: ReconcileOptions) => openReconcile(io, options);
   addUpCommand(program, io);
   addRoleCommands(program, io);
   addInitCommand(program, io, setExitCode);
@@ -53,20 +58,35 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addJobCommands(program, io, setExitCode, open);
   addFleetCommands(program, io, open);
   addDatabaseCommands(program, io, setExitCode);
-  for (const command of program.commands)
-    command.exitOverride().configureOutput({ writeOut: io.out, writeErr: io.err });
   return program;
 
-  async function findSchedule(name: string) {
-    const { state } = await loadWholeProject(await openProject(io, { dir: undefined }));
-    const schedule = state?.objects.find((object) => object.kind === "Schedule" && object.name === name);
+  /** Needs no settings, so none of the environment that they refer to. */
+  async function findSchedule(name: string, dir: string | undefined) {
+    const root = projectRoot(io, dir);
+    const { state, problems } = loadBy(root, io.env)(await readProjectFiles(root));
+    if (state === null) {
+      const count = problems.filter(({ severity }) => severity === "error").length;
+      throw new TurnoError("TURNO_PROJECT_INVALID", `the project's files have ${count} problems`, {
+        hint: "turno validate shows all",
+      });
+    }
+    const schedule = state.objects.find((object) => object.kind === "Schedule" && object.name === name);
     return schedule?.kind === "Schedule" ? { timing: schedule.spec.timing, timeZone: schedule.spec.timeZone } : null;
   }
+}
+
+const ADDRESS_HINT =
+  "is PostgreSQL running, and is its address right in TURNO_DATABASE_URL or spec.runtime.database.url?";
+
+/** No answer at all, in contrast to a refusal that has a code of PostgreSQL's. */
+function isUnreachable(error: TurnoError): boolean {
+  return error instanceof RejectedError && error.sqlState === null;
 }
 
 function errorText(error: unknown): string {
   if (!(error instanceof TurnoError)) return `turno: ${describeError(error)}\n`;
   const where =
     error.position === null ? "" : `${error.position.file}:${error.position.line}:${error.position.column}: `;
-  return `turno: ${where}${error.message} [${error.code}]\n${error.hint === null ? "" : `  ${error.hint}\n`}`;
+  const hint = error.hint ?? (isUnreachable(error) ? ADDRESS_HINT : null);
+  return `turno: ${where}${error.message} [${error.code}]\n${hint === null ? "" : `  ${hint}\n`}`;
 }

@@ -1,3 +1,5 @@
+import { printable } from "../core/printable.ts";
+
 /** Rows as aligned columns under a heading; the last column is not padded. Empty: the sentence given for it. */
 export function formatTable(options: {
   readonly headings: readonly string[];
@@ -5,7 +7,7 @@ export function formatTable(options: {
   readonly empty: string;
 }): string {
   if (options.rows.length === 0) return `${options.empty}\n`;
-  const lines = [options.headings, ...options.rows];
+  const lines = [options.headings, ...options.rows].map((line) => line.map(printable));
   const widths = options.headings.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? "").length)));
   return lines
     .map(

@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../core/error-codes.ts";
 import { ERROR_CODES } from "../core/errors.ts";
+import { printable } from "../core/printable.ts";
 import { hasErrors, type Problem } from "./problems.ts";
 
 export const REPORT_FORMATS = ["text", "json", "github", "sarif"] as const;
@@ -123,9 +124,4 @@ function toSarif(problems: readonly Problem[], version: string): unknown {
       },
     ],
   };
-}
-
-/** Control characters would reach the terminal. */
-function printable(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, (char) => (char === "\t" ? " " : "\ufffd"));
 }

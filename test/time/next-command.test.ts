@@ -93,9 +93,9 @@ describe("turno next", () => {
 
   test.each([
     [["weekly"], "TURNO_SCHEDULE_NOT_FOUND"],
-    [["--cron", "61 * * * *", "--tz", "UTC"], "TURNO_CRON_INVALID"],
-    [["--cron", "0 0 * * *", "--tz", "Europe/Atlantis"], "TURNO_TIME_INVALID"],
-    [["nightly", "--from", "tomorrow"], "TURNO_TIME_INVALID"],
+    [["--cron", "61 * * * *", "--tz", "UTC"], "TURNO_USAGE"],
+    [["--cron", "0 0 * * *", "--tz", "Europe/Atlantis"], "TURNO_USAGE"],
+    [["nightly", "--from", "tomorrow"], "TURNO_USAGE"],
   ])("with %j fails with %s", async (args, code) => {
     await expect(run(...args)).rejects.toMatchObject({ code });
   });

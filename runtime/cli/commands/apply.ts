@@ -8,6 +8,7 @@ import { isRefusal, type OpenReconcile, type PreparedPlan, preparePlan, type Rec
 
 interface ApplyOptions {
   readonly dir?: string;
+  readonly data?: string;
   readonly json?: boolean;
   readonly yes?: boolean;
   readonly confirmDeletes?: boolean;
@@ -29,6 +30,7 @@ export function addApplyCommand(
     .command("apply")
     .description("bring the files into force: show the plan, ask, apply")
     .option("--dir <folder>", "the project's folder (default: here)")
+    .option("--data <folder>", "where the state lies, as for turno up (default: .turno)")
     .option("--yes", "do not ask")
     .option("--confirm-deletes", "allow that everything the includes declared is removed")
     .option("--take-over", "take the installation's objects from the source that applied them")
@@ -39,7 +41,7 @@ export function addApplyCommand(
         setExitCode(EXIT.usage);
         return;
       }
-      const session = await open(options.dir);
+      const session = await open({ dir: options.dir, data: options.data });
       try {
         setExitCode(await applyFiles({ session, io, options, ask }));
       } finally {

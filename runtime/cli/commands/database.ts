@@ -10,10 +10,11 @@ import { VERSION } from "../../version.ts";
 import { openDatabaseAddress } from "../database-address.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
 import { openProcessLogger } from "../process-logger.ts";
-import { loadWholeProject, openProject, type Project } from "../project.ts";
+import { expectSettings, loadWholeProject, openProject, type Project } from "../project.ts";
 
 interface DatabaseOptions {
   readonly dir?: string;
+  readonly data?: string;
   readonly json?: boolean;
 }
 
@@ -33,10 +34,11 @@ export function addDatabaseCommands(program: Command, io: CommandIo, setExitCode
     .command("migrate")
     .description("bring the database's schema to this version")
     .option("--dir <folder>", "the project's folder (default: here)")
+    .option("--data <folder>", "where the state lies, as for turno up (default: .turno)")
     .option("--json", "print JSON")
     .action(async (options: DatabaseOptions) => {
       const logger = openProcessLogger(io, { level: "warn" });
-      const project = await openProject(io, { dir: options.dir, filesOptional: true });
+      const project = await openProject(io, { dir: options.dir, data: options.data, filesOptional: true });
       const opened = await openDatabaseAddress(project, { start: true, logger, signal: io.signal });
       try {
         const report = await migrate(opened.address, logger);
@@ -94,10 +96,15 @@ async function examine(io: CommandIo, options: DatabaseOptions, logger: Logger):
   if (project === null) return findings;
   const { paths } = project as Project;
   await look("disk", async () => {
-    await access(paths.root, constants.W_OK);
     const disk = await statfs(paths.root);
     const free = disk.bavail * disk.bsize;
-    return { status: free < MIN_FREE_BYTES ? "warning" : "ok", detail: `${(free / 1e9).toFixed(1)} GB free` };
+    const space = `${(free / 1e9).toFixed(1)} GB free`;
+    const isWritable = await access(paths.root, constants.W_OK).then(
+      () => true,
+      () => false,
+    );
+    if (!isWritable) return { status: "warning", detail: `${space}; ${paths.root} cannot be written to` };
+    return { status: free < MIN_FREE_BYTES ? "warning" : "ok", detail: space };
   });
   await look("database", () => examineDatabase(io, project as Project, { logger, findings }));
   return findings;
@@ -109,6 +116,7 @@ async function examineDatabase(
   context: { readonly logger: Logger; readonly findings: Finding[] },
 ): Promise<Omit<Finding, "check">> {
   const { logger, findings } = context;
+  expectSettings(project);
   const opened = await openDatabaseAddress(project, { start: false, logger, signal: io.signal });
   const probe = openDatabase({
     address: opened.address,

@@ -1,11 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { formatDuration, parseDuration } from "../../core/duration.ts";
-import { TurnoError } from "../../core/errors.ts";
-import type { ApiClient } from "../api-client.ts";
+import { describeError, TurnoError } from "../../core/errors.ts";
+import { ApiAwayError, type ApiClient } from "../api-client.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
+import { type JobBody, jobText, sourceText, stateText } from "../job-text.ts";
 import { formatTable, shortInstant } from "../table.ts";
+import { usage } from "../usage.ts";
 
 /** How a command reaches the API: the server named by --server, or the database of the project in --dir. */
 export type OpenClient = (options: ClientOptions) => Promise<ApiClient>;
@@ -14,46 +17,6 @@ export interface ClientOptions {
   readonly dir?: string;
   readonly server?: string;
   readonly json?: boolean;
-}
-
-export interface JobBody {
-  readonly id: string;
-  readonly type: string;
-  readonly queue: string;
-  readonly state: string;
-  readonly hold: string | null;
-  readonly result: unknown;
-  readonly error: string | null;
-  readonly progress: number;
-  readonly progressMessage: string | null;
-  readonly attempt: number;
-  readonly maxAttempts: number | null;
-  readonly execution: number;
-  readonly createdAt: string;
-  readonly startedAt: string | null;
-  readonly finishedAt: string | null;
-  readonly worker: string | null;
-  readonly schedule: string | null;
-  readonly source: {
-    readonly revision: number;
-    readonly file: string;
-    readonly line: number;
-    readonly commit: string | null;
-    readonly author: string | null;
-  } | null;
-  readonly attempts?: readonly {
-    readonly execution: number;
-    readonly worker: string;
-    readonly outcome: string;
-    readonly durationMs: number | null;
-    readonly error: string | null;
-  }[];
-  readonly timeline?: readonly {
-    readonly at: string;
-    readonly from: string | null;
-    readonly to: string;
-    readonly reason: string | null;
-  }[];
 }
 
 /** Options that every command has that talks to the API. */
@@ -65,7 +28,9 @@ export function withClientOptions(command: Command): Command {
 }
 
 const POLL_MS = 200;
-const RESULT_SHOWN = 400;
+/** A server or database that is away for this long, while a job is waited for, ends the command. */
+const AWAY_LIMIT_MS = 300_000;
+const AWAY_POLL_MS = 1_000;
 
 export function addJobCommands(
   program: Command,
@@ -83,8 +48,9 @@ export function addJobCommands(
     .option("--timeout <duration>", "instead of the job type's")
     .option("--wait", "wait for the end; exit 1 when the job does not succeed")
     .action(async (type: string, options: EnqueueOptions) => {
+      const body = await enqueueBody({ io, type, options });
       await using client = closing(await openClient(options));
-      const job = await client.post<JobBody>("/api/jobs", await enqueueBody({ io, type, options }));
+      const job = await client.post<JobBody>("/api/jobs", body);
       if (options.wait !== true) return show(io, options, job, `${job.id}  ${job.state} in ${job.queue}\n`);
       if (options.json !== true) io.err(`${job.id}  waiting for ${type}\n`);
       const finished = await waitForEnd({ client, io, id: job.id });
@@ -98,8 +64,8 @@ export function addJobCommands(
     .option("--queue <queue>", "jobs of this queue")
     .option("--schedule <name>", "jobs of this schedule")
     .option("--search <text>", "part of the type, or the beginning of an id")
-    .option("--limit <n>", "at most this many", "20")
-    .option("--cursor <cursor>", "the page after")
+    .option("--limit <n>", "at most this many, 1 to 200", "20")
+    .option("--cursor <cursor>", "the page after the one that gave this cursor")
     .action(async (options: ClientOptions & Readonly<Record<string, string | undefined>>) => {
       await using client = closing(await openClient(options));
       const query = new URLSearchParams();
@@ -176,20 +142,28 @@ async function enqueueBody(request: {
     ...(options.queue === undefined ? {} : { queue: options.queue }),
     ...(options.priority === undefined ? {} : { priority: wholeNumber("--priority", options.priority) }),
     ...(options.at === undefined ? {} : { runAt: options.at }),
-    ...(options.delay === undefined ? {} : { delay: formatDuration(parseDuration(options.delay)) }),
+    ...(options.delay === undefined ? {} : { delay: duration("--delay", options.delay) }),
     ...(options.maxAttempts === undefined ? {} : { maxAttempts: wholeNumber("--max-attempts", options.maxAttempts) }),
-    ...(options.timeout === undefined ? {} : { timeout: formatDuration(parseDuration(options.timeout)) }),
+    ...(options.timeout === undefined ? {} : { timeout: duration("--timeout", options.timeout) }),
   };
+}
+
+function duration(option: string, text: string): string {
+  return usage(option, () => formatDuration(parseDuration(text)));
 }
 
 async function readPayload(io: CommandIo, text: string): Promise<unknown> {
   const from = text.startsWith("@") ? text.slice(1) : "--payload";
-  const json = text.startsWith("@") ? await readFile(resolve(io.cwd, from), "utf8") : text;
+  const json = text.startsWith("@") ? await readFile(resolve(io.cwd, from), "utf8").catch(unreadable) : text;
   try {
     return JSON.parse(json);
   } catch (error) {
     throw new TurnoError("TURNO_USAGE", `expected JSON in ${from}: ${(error as Error).message}`);
   }
+}
+
+function unreadable(error: unknown): never {
+  throw new TurnoError("TURNO_USAGE", `the file of --payload could not be read: ${describeError(error)}`);
 }
 
 function wholeNumber(option: string, text: string): number {
@@ -198,31 +172,29 @@ function wholeNumber(option: string, text: string): number {
   return Number(text);
 }
 
+/** Looks until the job has ended; an outage meanwhile is waited out. */
 async function waitForEnd(wait: {
   readonly client: ApiClient;
   readonly io: CommandIo;
   readonly id: string;
 }): Promise<JobBody> {
+  const { client, io, id } = wait;
+  let awaySinceMs: number | null = null;
   for (;;) {
-    const job = await wait.client.get<JobBody>(`/api/jobs/${wait.id}`);
-    if (["Succeeded", "Failed", "Cancelled"].includes(job.state)) return job;
-    await pause(POLL_MS, wait.io.signal);
+    try {
+      const job = await client.get<JobBody>(`/api/jobs/${id}`);
+      if (["Succeeded", "Failed", "Cancelled"].includes(job.state)) return job;
+      awaySinceMs = null;
+    } catch (error) {
+      if (!(error instanceof ApiAwayError)) throw error;
+      if (awaySinceMs === null) io.err(`${error.message}; waiting on\n`);
+      awaySinceMs ??= performance.now();
+      if (performance.now() - awaySinceMs > AWAY_LIMIT_MS) throw error;
+    }
+    await sleep(awaySinceMs === null ? POLL_MS : AWAY_POLL_MS, undefined, { signal: io.signal }).catch(() => {
+      throw new Error(`stopped waiting for job ${id}, which goes on`);
+    });
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  return new Promise((resolvePause, reject) => {
-    const onAbort = () => {
-      clearTimeout(timer);
-      reject(new TurnoError("TURNO_USAGE", "stopped waiting; the job goes on"));
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", onAbort);
-      resolvePause();
-    }, ms);
-    signal.addEventListener("abort", onAbort, { once: true });
-  });
 }
 
 export function show(io: CommandIo, options: ClientOptions, json: unknown, text: string): void {
@@ -233,62 +205,4 @@ export function show(io: CommandIo, options: ClientOptions, json: unknown, text:
 /** The client as a resource: closed at the end of its block, whatever happens in it. */
 export function closing(client: ApiClient): ApiClient & AsyncDisposable {
   return { ...client, [Symbol.asyncDispose]: () => client.close() };
-}
-
-/** A result is shown whole with --json. */
-function shorten(text: string): string {
-  return text.length <= RESULT_SHOWN
-    ? text
-    : `${text.slice(0, RESULT_SHOWN)}… (${text.length} characters; all with --json)`;
-}
-
-function stateText(job: JobBody): string {
-  return job.hold === null ? job.state : `${job.state} (${job.hold})`;
-}
-
-function sourceText(job: JobBody): string {
-  return job.source === null ? "-" : `${job.source.file}:${job.source.line}`;
-}
-
-function jobText(job: JobBody): string {
-  const facts: (readonly [string, string | null])[] = [
-    ["id", job.id],
-    ["type", job.type],
-    ["queue", job.queue],
-    ["state", stateText(job)],
-    ["attempt", `${job.attempt} of ${job.maxAttempts ?? "-"} (execution ${job.execution})`],
-    [
-      "progress",
-      job.state === "Processing"
-        ? `${job.progress} %${job.progressMessage === null ? "" : ` ${job.progressMessage}`}`
-        : null,
-    ],
-    ["worker", job.worker],
-    ["schedule", job.schedule],
-    ["created", shortInstant(job.createdAt)],
-    ["started", job.startedAt === null ? null : shortInstant(job.startedAt)],
-    ["finished", job.finishedAt === null ? null : shortInstant(job.finishedAt)],
-    [
-      "source",
-      job.source === null
-        ? null
-        : `${sourceText(job)}, revision ${job.source.revision}${job.source.commit === null ? "" : `, commit ${job.source.commit.slice(0, 12)} by ${job.source.author ?? "?"}`}`,
-    ],
-    ["result", job.result === null || job.result === undefined ? null : shorten(JSON.stringify(job.result))],
-    ["error", job.error],
-  ];
-  const lines = facts.flatMap(([name, value]) => (value === null ? [] : [`${name.padEnd(10)}${value}\n`]));
-  const attempts = (job.attempts ?? []).map(
-    (attempt) =>
-      `  ${attempt.execution}  ${attempt.outcome.padEnd(10)} ${attempt.durationMs ?? "-"} ms  ${attempt.worker}${attempt.error === null ? "" : `  ${attempt.error}`}\n`,
-  );
-  const timeline = (job.timeline ?? []).map(
-    (entry) =>
-      `  ${shortInstant(entry.at)}  ${entry.from ?? "(new)"} → ${entry.to}${entry.reason === null ? "" : `  ${entry.reason}`}\n`,
-  );
-  return [
-    ...lines,
-    ...(attempts.length === 0 ? [] : ["attempts\n", ...attempts]),
-    ...(timeline.length === 0 ? [] : ["timeline\n", ...timeline]),
-  ].join("");
 }

@@ -1,13 +1,18 @@
 import type { Command } from "commander";
 import { humanDuration } from "../../core/duration.ts";
 import { TurnoError } from "../../core/errors.ts";
+import { parseCron } from "../../time/cron.ts";
 import { firesBetween, nextFire, noteClockChange, parseInstant } from "../../time/next-fire.ts";
 import { formatLocal, isTimeZone } from "../../time/time-zone.ts";
 import type { Timing } from "../../time/timing.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
+import { usage } from "../usage.ts";
 
 /** When a declared schedule fires, and the zone its fires are shown in; null: the files declare no such schedule. */
-export type LoadSchedule = (name: string) => Promise<{ readonly timing: Timing; readonly timeZone: string } | null>;
+export type LoadSchedule = (
+  name: string,
+  dir: string | undefined,
+) => Promise<{ readonly timing: Timing; readonly timeZone: string } | null>;
 
 /** One line of `turno next --json`. */
 export interface NextFire {
@@ -20,6 +25,7 @@ export interface NextFire {
 }
 
 interface NextOptions {
+  readonly dir?: string;
   readonly cron?: string;
   readonly tz?: string;
   readonly from?: string;
@@ -42,10 +48,11 @@ export function addNextCommand(
     .command("next")
     .description("show the next fires of a schedule or of a cron expression")
     .argument("[schedule]", "name of a declared schedule")
+    .option("--dir <folder>", "the project's folder (default: here)")
     .option("--cron <expression>", "a cron expression in place of a schedule")
     .option("--tz <zone>", "time zone of the cron expression, such as Europe/Berlin")
     .option("--from <instant>", "list fires after this instant, such as 2026-03-28T00:00:00Z (default: now)")
-    .option("--count <number>", "how many fires", "5")
+    .option("--count <number>", "how many fires, 1 to 1000", "5")
     .option("--json", "print JSON")
     .action(async (schedule: string | undefined, options: NextOptions) => {
       const problem = findUsageProblem(schedule, options);
@@ -55,7 +62,7 @@ export function addNextCommand(
         return;
       }
       const { timing, timeZone } = await readTiming(schedule, options, loadSchedule);
-      const from = options.from === undefined ? now() : parseInstant(options.from);
+      const from = options.from === undefined ? now() : usage("--from", () => parseInstant(options.from ?? ""));
       const fires = listFires(timing, timeZone, from, Number(options.count));
       if (options.json === true) printJson(io, fires);
       else io.out(formatFires(timing, fires, from));
@@ -84,13 +91,19 @@ async function readTiming(
     const { cron: expression = "", tz: timeZone = "" } = options;
     if (!isTimeZone(timeZone)) {
       throw new TurnoError(
-        "TURNO_TIME_INVALID",
+        "TURNO_USAGE",
         `expected a time zone such as Europe/Berlin or UTC after --tz, found "${timeZone}"`,
       );
     }
+    const cron = parseCron(expression);
+    if (!cron.ok) {
+      const field = cron.field === "expression" ? "" : `${cron.field}: `;
+      const hint = cron.hint === undefined || cron.hint === null ? {} : { hint: cron.hint };
+      throw new TurnoError("TURNO_USAGE", `--cron is not valid: ${field}${cron.message}`, hint);
+    }
     return { timing: { kind: "cron", expression, timeZone }, timeZone };
   }
-  const loaded = await loadSchedule(schedule);
+  const loaded = await loadSchedule(schedule, options.dir);
   if (loaded !== null) return loaded;
   throw new TurnoError("TURNO_SCHEDULE_NOT_FOUND", `the files declare no schedule "${schedule}"`, {
     hint: "look at the names in the folder the project includes",

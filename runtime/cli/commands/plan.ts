@@ -23,11 +23,18 @@ export interface ReconcileSession {
   close(): Promise<void>;
 }
 
-/** Opens the project in a folder; undefined: the one the command was started in. */
-export type OpenReconcile = (dir: string | undefined) => Promise<ReconcileSession>;
+/** Which project; without `dir` the one in the folder where the command was started. */
+export interface ReconcileOptions {
+  readonly dir: string | undefined;
+  /** Where the embedded database's state lies, as of `turno up --data`. */
+  readonly data: string | undefined;
+}
+
+export type OpenReconcile = (options: ReconcileOptions) => Promise<ReconcileSession>;
 
 interface PlanOptions {
   readonly dir?: string;
+  readonly data?: string;
   readonly json?: boolean;
   readonly format: string;
 }
@@ -47,6 +54,7 @@ export function addPlanCommand(
     .command("plan")
     .description("show what an apply would change, and what follows from it")
     .option("--dir <folder>", "the project's folder (default: here)")
+    .option("--data <folder>", "where the state lies, as for turno up (default: .turno)")
     .option("--json", "print JSON, as --format json does")
     .option("--format <format>", PLAN_FORMATS.join(" or "), "text")
     .action(async (options: PlanOptions) => {
@@ -56,7 +64,7 @@ export function addPlanCommand(
         setExitCode(EXIT.usage);
         return;
       }
-      const session = await open(options.dir);
+      const session = await open({ dir: options.dir, data: options.data });
       try {
         const prepared = await preparePlan(session, io, format === "json");
         if (prepared === null) {

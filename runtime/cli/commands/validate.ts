@@ -1,16 +1,13 @@
-import { statSync } from "node:fs";
-import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { readProjectFiles } from "../../adapters/files/read-project.ts";
-import { COMMAND_HANDLER } from "../../adapters/handlers/command.ts";
-import { COMMAND_SETTINGS_SCHEMA } from "../../adapters/handlers/command-settings.ts";
 import { typeCheckHandlers } from "../../adapters/handlers/type-check.ts";
-import { type LoadedProject, loadProject, PROJECT_FILE } from "../../config/load-project.ts";
+import { type LoadedProject, PROJECT_FILE } from "../../config/load-project.ts";
 import { hasErrors, type Problem, sortProblems } from "../../config/problems.ts";
 import { formatReport, REPORT_FORMATS, type ReportFormat } from "../../config/report.ts";
-import { describeError, TurnoError } from "../../core/errors.ts";
+import { describeError, type ErrorCode, TurnoError } from "../../core/errors.ts";
 import { VERSION } from "../../version.ts";
 import { type CommandIo, EXIT, type ExitCode } from "../io.ts";
+import { loadBy, projectRoot } from "../project.ts";
 
 interface ValidateOptions {
   readonly format: ReportFormat;
@@ -29,8 +26,8 @@ export function addValidateCommand(program: Command, io: CommandIo, setExitCode:
     .option("--dir <folder>", "the project's folder (default: here)")
     .option("--no-types", "don't type-check the handlers")
     .action(async (options: ValidateOptions) => {
-      const root = resolve(io.cwd, options.dir ?? ".");
-      const { files, problems } = await validateFolder(root, { types: options.types });
+      const root = projectRoot(io, options.dir);
+      const { files, problems } = await validateFolder(root, { types: options.types, environment: io.env });
       const format = options.json === true ? "json" : options.format;
       io.out(formatReport(problems, format, { files, colour: io.colour, version: VERSION }));
       setExitCode(hasErrors(problems) ? EXIT.failed : EXIT.done);
@@ -40,19 +37,19 @@ export function addValidateCommand(program: Command, io: CommandIo, setExitCode:
 /** Checks a project's folder as `turno validate` does. */
 export async function validateFolder(
   root: string,
-  options: { readonly types: boolean },
+  options: { readonly types: boolean; readonly environment: CommandIo["env"] },
 ): Promise<LoadedProject & { readonly files: ReadonlyMap<string, Uint8Array> }> {
   let files: ReadonlyMap<string, Uint8Array>;
   try {
     files = await readProjectFiles(root);
   } catch (error) {
-    return { files: new Map(), state: null, project: null, problems: [unreadable(error)] };
+    return { files: new Map(), state: null, project: null, problems: [asProblem(error, "TURNO_PROJECT_INVALID")] };
   }
-  const loaded = loadProject(files, {
-    handlerExists: (path) => statSync(join(root, path), { throwIfNoEntry: false })?.isFile() === true,
-    builtinSettings: new Map([[COMMAND_HANDLER, COMMAND_SETTINGS_SCHEMA]]),
-  });
-  const types = options.types && loaded.state !== null ? await checkTypes(root, loaded.state) : [];
+  const loaded = loadBy(root, options.environment)(files);
+  const types =
+    options.types && loaded.state !== null
+      ? await checkTypes(root, loaded.state).catch((error: unknown) => [asProblem(error, "TURNO_HANDLER_TYPES")])
+      : [];
   return { ...loaded, files, problems: sortProblems([...loaded.problems, ...types]) };
 }
 
@@ -76,11 +73,11 @@ async function checkTypes(root: string, state: NonNullable<LoadedProject["state"
   }));
 }
 
-/** What the reader throws, as a problem of the project's file. */
-function unreadable(error: unknown): Problem {
+/** What the reader or the compiler throws, as a problem of the project's file. */
+function asProblem(error: unknown, fallback: ErrorCode): Problem {
   const coded = error instanceof TurnoError ? error : null;
   return {
-    code: coded?.code ?? "TURNO_PROJECT_INVALID",
+    code: coded?.code ?? fallback,
     severity: "error",
     file: coded?.position?.file ?? PROJECT_FILE,
     line: coded?.position?.line ?? 1,
