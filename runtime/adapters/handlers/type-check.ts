@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import { dirname, join, parse, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describeError, TurnoError } from "../../core/errors.ts";
@@ -31,15 +32,23 @@ export async function typeCheckHandlers(
   if (compiler === null) return null;
   if (entries.length === 0) return [];
   const realRoot = await realpath(root);
-  // Below the project, so that its @types are found from here.
-  await mkdir(join(realRoot, ".turno"), { recursive: true, mode: 0o700 });
-  const folder = await mkdtemp(join(realRoot, ".turno", "types-"));
+  const folder = await makeFolder(realRoot);
   try {
     const config = join(folder, "tsconfig.json");
-    await writeFile(config, JSON.stringify(compilerConfig(realRoot, entries)));
+    await writeFile(config, JSON.stringify(compilerConfig(realRoot, folder, entries)));
     return parseDiagnostics(realRoot, await runCompiler(compiler, config, realRoot));
   } finally {
     await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Below the project, so that its @types are found from here; elsewhere when it cannot be written to. */
+async function makeFolder(realRoot: string): Promise<string> {
+  try {
+    await mkdir(join(realRoot, ".turno"), { recursive: true, mode: 0o700 });
+    return await mkdtemp(join(realRoot, ".turno", "types-"));
+  } catch {
+    return mkdtemp(join(await realpath(tmpdir()), "turno-types-"));
   }
 }
 
@@ -54,7 +63,7 @@ async function findCompiler(root: string): Promise<string | null> {
   return bin?.tsc === undefined ? null : join(dirname(packageFile), bin.tsc);
 }
 
-function compilerConfig(root: string, entries: readonly string[]): object {
+function compilerConfig(root: string, folder: string, entries: readonly string[]): object {
   const own = join(root, "tsconfig.json");
   const files = entries.map((entry) => resolve(root, entry));
   const always = {
@@ -63,6 +72,7 @@ function compilerConfig(root: string, entries: readonly string[]): object {
     composite: false,
     rootDir: parse(root).root,
     tsBuildInfoFile: null,
+    ...(folder.startsWith(root + sep) ? {} : { typeRoots: [join(root, "node_modules", "@types")] }),
   };
   if (existsSync(own)) return { extends: own, compilerOptions: always, files, include: [] };
   // "turno" itself, for projects that run it without having it installed beside them.
