@@ -332,6 +332,35 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
         expect(await view(retried.id)).toMatchObject({ failures: 1, attempts: ["failed"] });
       });
 
+      it("tells it of a job that never ran too, even when another runs it by then", async () => {
+        const unstarted = { outcome: "returned", next: "Scheduled", reason: "returned", ranMs: null } as const;
+        const [held, returned, cancelled] = [await claimOne(), await claimOne(), await claimOne()];
+        await store.cancelJob(cancelled.id);
+        const finishes = [
+          finishOf(held, { ...unstarted, reason: "held", hold: "no-handler" }),
+          finishOf(returned, unstarted),
+          finishOf(cancelled, { ...unstarted, outcome: "cancelled", next: "Cancelled", reason: "cancelled" }),
+        ];
+        for (const finish of finishes) expect(await store.finishJob(worker, finish)).toBe("landed");
+        await store.promoteDue(10);
+        expect((await claim({ workerId: other })).map((job) => job.id)).toContain(returned.id);
+        for (const finish of finishes) expect(await store.finishJob(worker, finish)).toBe("landed");
+        expect(await view(returned.id)).toMatchObject({ state: "Processing", execution: 2, attempts: [] });
+      });
+
+      it("tells it of one that a cancel request came before, and of none that recovery has ended", async () => {
+        const [failed, unstarted, lost] = [await claimOne(), await claimOne(), await claimOne()];
+        for (const job of [failed, unstarted, lost]) await store.cancelJob(job.id);
+        const back = finishOf(unstarted, { outcome: "returned", next: "Scheduled", reason: "returned", ranMs: null });
+        for (let round = 0; round < 2; round++) {
+          expect(await store.finishJob(worker, retryOf(failed))).toBe("cancelled");
+          expect(await store.finishJob(worker, back)).toBe("cancelled");
+        }
+        await store.recoverJobs([await observation(lost.id)]);
+        expect(await store.finishJob(worker, { ...back, ...owned(lost) })).toBe("fenced");
+        expect(await store.finishJob(worker, retryOf(lost))).toBe("fenced");
+      });
+
       it("puts a retry off by its delay, charges the failure and keeps the error", async () => {
         const job = await claimOne();
         await store.finishJob(worker, retryOf(job, { delayMs: 15_000, error: "boom" }));

@@ -20,6 +20,8 @@ export interface JobRow {
   state: JobState;
   hold: Hold | null;
   token: DispatchToken | null;
+  /** Of the last execution that put the job off. */
+  releasedToken: DispatchToken | null;
   runAtMs: number;
   sortAtMs: number;
   workerId: WorkerId | null;
@@ -132,6 +134,7 @@ export class MemoryDatabase {
       state: "Scheduled",
       hold: null,
       token: null,
+      releasedToken: null,
       sortAtMs: job.runAtMs - job.priority * PRIORITY_MS,
       workerId: null,
       startedAtMs: null,

@@ -117,6 +117,7 @@ function land(database: MemoryDatabase, row: JobRow, finish: Finish): void {
   const reason = finish.reason as TransitionReason;
   if (finish.next === "Scheduled") {
     row.recovered = finish.charge === "lost";
+    row.releasedToken = finish.token;
     database.postpone(row, { reason, delayMs: finish.delayMs, hold: finish.hold });
     return;
   }
@@ -130,8 +131,16 @@ function land(database: MemoryDatabase, row: JobRow, finish: Finish): void {
 
 /** A finish whose first answer was lost has landed; any other that finds no row is fenced. */
 function readBack(database: MemoryDatabase, workerId: WorkerId, finish: Finish): FinishOutcome {
-  const attempt = database.jobs.get(finish.jobId)?.attempts.find(({ token }) => token === finish.token);
-  return attempt?.workerId === workerId && attempt.outcome === finish.outcome ? "landed" : "fenced";
+  const row = database.jobs.get(finish.jobId);
+  if (row === undefined) return "fenced";
+  const attempt = row.attempts.find(({ token }) => token === finish.token);
+  const isCancelled = row.state === "Cancelled" && row.token === finish.token && row.workerId === workerId;
+  const isOurs =
+    finish.ranMs === null
+      ? row.releasedToken === finish.token || (isCancelled && attempt === undefined)
+      : attempt?.workerId === workerId && attempt.outcome === finish.outcome;
+  if (!isOurs) return "fenced";
+  return isCancelled && finish.next !== "Cancelled" ? "cancelled" : "landed";
 }
 
 function roomIn(database: MemoryDatabase, queue: string): number {

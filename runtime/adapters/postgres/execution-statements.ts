@@ -193,7 +193,7 @@ decided as (
 ),
 ended_live as (
   update turno.jobs_live j
-  set state = 'Scheduled', hold = d.new_hold, dispatch_id = null, worker_id = null, claimed_at = null, started_at = null,
+  set state = 'Scheduled', hold = d.new_hold, dispatch_id = null, released_token = d.token, worker_id = null, claimed_at = null, started_at = null,
     progress = 0, progress_message = null, error = coalesce(d.new_error, j.error), lease_counter = 0,
     run_at = case when d.delay_ms > 0 then now() + d.delay_ms * interval '1 millisecond' else j.run_at end,
     sort_at = case when d.delay_ms > 0 then now() + d.delay_ms * interval '1 millisecond' - j.priority * interval '60 seconds' else j.sort_at end,
@@ -269,12 +269,24 @@ select id, next, has_history from ended_final
 union all
 select id, next, false from ended_live`;
 
-/** Whether an execution's end was written already. $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] outcomes. */
+/**
+ * The executions whose end was written already. $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] outcomes · $5 boolean[] the handler ran
+ * An attempt tells it. Where the handler never ran there is none: the job was put off under its token, or lies Cancelled
+ * with it and nobody says that its worker was lost.
+ */
 export const FIND_LANDED = `
-select distinct a.job_id
-from unnest($2::uuid[], $3::bigint[], $4::text[]) as i (job, token, outcome)
-join turno.job_attempts a on a.job_id = i.job and a.dispatch_id = i.token and a.outcome = i.outcome
-where a.worker_id = $1::uuid`;
+select i.job as job_id, exists (
+    select from turno.jobs_final f where f.id = i.job and f.dispatch_id = i.token and f.state = 'Cancelled') as cancelled
+from unnest($2::uuid[], $3::bigint[], $4::text[], $5::boolean[]) as i (job, token, outcome, ran)
+where case when i.ran then exists (
+    select from turno.job_attempts a
+    where a.job_id = i.job and a.dispatch_id = i.token and a.worker_id = $1::uuid and a.outcome = i.outcome)
+  else exists (select from turno.jobs_live j where j.id = i.job and j.released_token = i.token)
+    or (exists (
+        select from turno.jobs_final f
+        where f.id = i.job and f.dispatch_id = i.token and f.worker_id = $1::uuid and f.state = 'Cancelled')
+      and not exists (select from turno.job_attempts a where a.job_id = i.job and a.dispatch_id = i.token))
+  end`;
 
 /**
  * Attempts and history of earlier executions follow their finished job into the final partitions.

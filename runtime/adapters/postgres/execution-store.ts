@@ -151,13 +151,16 @@ export function createExecutionStore({
   ): Promise<FinishOutcome[]> {
     const missing = finishes.filter((finish) => !outcomes.has(finish.jobId));
     if (missing.length > 0) {
-      const rows = await database.query<{ job_id: JobId }>(FIND_LANDED, [
+      const rows = await database.query<{ job_id: JobId; cancelled: boolean }>(FIND_LANDED, [
         workerId,
         missing.map((finish) => finish.jobId),
         missing.map((finish) => String(finish.token)),
         missing.map((finish) => finish.outcome),
+        missing.map((finish) => finish.ranMs !== null),
       ]);
-      for (const row of rows) outcomes.set(row.job_id, "landed");
+      const wanted = new Map(missing.map((finish) => [finish.jobId, finish.next]));
+      for (const { job_id: id, cancelled } of rows)
+        outcomes.set(id, cancelled && wanted.get(id) !== "Cancelled" ? "cancelled" : "landed");
     }
     return finishes.map((finish) => outcomes.get(finish.jobId) ?? "fenced");
   }
