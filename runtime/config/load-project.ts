@@ -1,9 +1,9 @@
 import { describeError } from "../core/errors.ts";
+import { compileGlobs, describeBadGlob } from "../core/glob.ts";
 import type { JsonObject } from "../core/json.ts";
 import { isTimeZone } from "../time/time-zone.ts";
 import { checkDocument, type Envelope, problemAt, readEnvelope, type ValidDocument } from "./documents.ts";
 import { hashState } from "./hash.ts";
-import { describeBadInclude, matchesInclude } from "./include.ts";
 import { type LoadedDocument, loadFile } from "./load.ts";
 import { deepFreeze, normalizePolicy, normalizeProject, normalizeQueue } from "./normalize.ts";
 import { checkBackoff, describeZone, readJob, readSchedule } from "./object-rules.ts";
@@ -58,19 +58,20 @@ export function loadProject(files: Files, options: LoadProjectOptions = {}): Loa
   const own = readDocuments([[PROJECT_FILE, content]]);
   const found = findProject(own.envelopes, own.complete);
   const include = readIncludes(found.envelope);
-  const others = [...files].filter(([path]) => path !== PROJECT_FILE && matchesInclude(include, path)).sort(byPath);
-  const included = readDocuments(others);
-  const problems = [...own.problems, ...included.problems, ...found.problems];
-  for (const { kind, source } of included.envelopes) {
+  const included = compileGlobs(include);
+  const others = [...files].filter(([path]) => path !== PROJECT_FILE && included.matches(path)).sort(byPath);
+  const other = readDocuments(others);
+  const problems = [...own.problems, ...other.problems, ...found.problems];
+  for (const { kind, source } of other.envelopes) {
     if (kind === "Project") problems.push(misplacedProject(source));
   }
 
-  const envelopes = [...own.envelopes, ...included.envelopes].filter(({ kind }) => kind !== "Project");
+  const envelopes = [...own.envelopes, ...other.envelopes].filter(({ kind }) => kind !== "Project");
   problems.push(...findDuplicates(envelopes));
   const checked = found.envelope === null ? null : checkProject(found.envelope, options.environment ?? {});
   problems.push(...(checked?.problems ?? []));
   if (checked !== null && others.length === 0) problems.push(emptyInclude(checked.envelope, include));
-  const complete = own.complete && included.complete;
+  const complete = own.complete && other.complete;
   const objects = readObjects({ envelopes, files, options, complete, problems, project: checked });
   const sorted = sortProblems(problems);
   const project = checked === null || hasErrors(checked.problems) ? null : checked.object;
@@ -135,7 +136,7 @@ function checkProject(envelope: Envelope<"Project">, environment: Environment): 
   const problems = [...found];
   const { spec } = valid.document;
   for (const [index, pattern] of spec.include.entries()) {
-    const message = describeBadInclude(pattern);
+    const message = describeBadGlob(pattern);
     const path = ["spec", "include", index];
     if (message !== null) problems.push(problemAt(valid.source, { code: "TURNO_CONFIG_VALUE", path, message }));
   }

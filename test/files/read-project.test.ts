@@ -2,7 +2,6 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { compileInclude } from "../../runtime/adapters/files/glob.ts";
 import { isLitter } from "../../runtime/adapters/files/litter.ts";
 import { readProjectFiles } from "../../runtime/adapters/files/read-project.ts";
 
@@ -125,25 +124,5 @@ describe("reading a project", () => {
     write("turno.yaml", project("[turno.d/*.yaml]"));
     write("turno.d/a.yaml", "#".repeat(5 * 1024 * 1024));
     await expect(readProjectFiles(root)).rejects.toThrow(/more than 4 MiB/);
-  });
-});
-
-describe("an include", () => {
-  it.each([
-    ["turno.d/**/*.yaml", "turno.d/a.yaml", true],
-    ["turno.d/**/*.yaml", "turno.d/x/y/a.yaml", true],
-    ["turno.d/**/*.yaml", "turno.dx/a.yaml", false],
-    ["./*.yaml", "a.yaml", true],
-    ["*.yaml", "x/a.yaml", false],
-    ["**", "x/a.yaml", true],
-    ["a?.yaml", "ab.yaml", true],
-    ["a?.yaml", "a/.yaml", false],
-    ["[ab].yaml", "b.yaml", true],
-    ["[!ab].yaml", "b.yaml", false],
-    ["a.{yaml,yml}", "a.yml", true],
-    ["a+(b).yaml", "a+(b).yaml", true],
-    ["a.yaml", "aXyaml", false],
-  ])("%s on %s is %s", (pattern, path, expected) => {
-    expect(compileInclude(pattern)?.matches(path)).toBe(expected);
   });
 });

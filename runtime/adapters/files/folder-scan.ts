@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { describeError } from "../../core/errors.ts";
-import { compileIncludes } from "./glob.ts";
+import { compileGlobs } from "../../core/glob.ts";
 import { isLitter } from "./litter.ts";
 import { listFiles, type ProjectFiles, READ_LIMITS, readProject, readStableFile } from "./read-project.ts";
 
@@ -72,7 +72,7 @@ export interface WatchedPaths {
 }
 
 export function watchedPaths(scan: ReadScan, inputs: readonly string[]): WatchedPaths {
-  const folders = [...compileIncludes(scan.layout.include).map(({ base }) => base), scan.layout.handlers];
+  const folders = [...compileGlobs(scan.layout.include).bases, scan.layout.handlers];
   const files = ["turno.yaml", ...scan.files.keys(), ...inputs];
   return { folders, files: files.filter((file) => !folders.some((folder) => isWithin(file, folder))) };
 }
@@ -91,10 +91,7 @@ export function makeRelevance({ folders, files }: WatchedPaths): (path: string) 
 /** Whether the path of a file that is gone would have been one of the project's. */
 export function wasProjectFile(scan: ReadScan, path: string): boolean {
   if (path.split("/").some(isLitter)) return false;
-  return (
-    isWithin(path, scan.layout.handlers) ||
-    compileIncludes(scan.layout.include).some((pattern) => pattern.matches(path))
-  );
+  return isWithin(path, scan.layout.handlers) || compileGlobs(scan.layout.include).matches(path);
 }
 
 async function digestAll(request: {

@@ -1,5 +1,5 @@
 import { Composer, type Document, isMap, isScalar, isSeq, Parser, visit } from "yaml";
-import { deepestLevel } from "../../core/yaml-nesting.ts";
+import { deepestLevel, nestsWildly } from "../../core/yaml-nesting.ts";
 
 /** What the reader must know of turno.yaml before anything is validated. */
 export interface ProjectLayout {
@@ -13,7 +13,6 @@ const DEFAULT_LAYOUT: ProjectLayout = { include: ["turno.d/**/*.yaml"], handlers
 /** As in validation, which refuses what is longer or deeper. */
 const LONGEST_TEXT = 256 * 1024;
 const DEEPEST_LEVEL = 64;
-const WILD_NESTING = 1_000;
 
 /** Reads where the other files lie. A broken turno.yaml gives the defaults: validation will say what is wrong. */
 export function readLayout(text: string): ProjectLayout {
@@ -61,15 +60,4 @@ function parseDocuments(text: string): readonly Document[] {
   if (deepestLevel(tokens) > DEEPEST_LEVEL) return [];
   const composer = new Composer({ version: "1.2", schema: "core", logLevel: "silent", uniqueKeys: false });
   return [...composer.compose(tokens)];
-}
-
-/** A rough count, without a parser, of brackets that are open at once and of dashes in a row. */
-function nestsWildly(text: string): boolean {
-  let open = 0;
-  for (const char of text) {
-    if (char === "[" || char === "{") open += 1;
-    else if (char === "]" || char === "}") open = Math.max(0, open - 1);
-    if (open > WILD_NESTING) return true;
-  }
-  return /(?:[-?] ){1000}/.test(text);
 }

@@ -2,7 +2,7 @@ import { constants, type Dirent } from "node:fs";
 import { type FileHandle, open, readdir, realpath, stat } from "node:fs/promises";
 import { join, posix, relative, resolve, sep } from "node:path";
 import { describeError, TurnoError } from "../../core/errors.ts";
-import { compileIncludes } from "./glob.ts";
+import { compileGlobs } from "../../core/glob.ts";
 import { isLitter } from "./litter.ts";
 import { findFileReferences, type ProjectLayout, readLayout } from "./project-layout.ts";
 
@@ -41,8 +41,9 @@ export async function readProject(root: string, readFile = readStableFile): Prom
   const project = await reader.read("turno.yaml");
   if (project === null) throw projectMissing(root);
   const layout = readLayout(new TextDecoder().decode(project));
-  for (const pattern of compileIncludes(layout.include)) {
-    for (const path of await listFiles(realRoot, pattern.base)) if (pattern.matches(path)) await reader.read(path);
+  const included = compileGlobs(layout.include);
+  for (const base of included.bases) {
+    for (const path of await listFiles(realRoot, base)) if (included.matches(path)) await reader.read(path);
   }
   await readReferences(reader);
   const files = new Map([...reader.files].sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0)));

@@ -3,40 +3,65 @@ type Token = { readonly kind: "star" } | { readonly kind: "one"; matches(char: s
 
 const MAX_ALTERNATIVES = 64;
 
-/** Why a pattern of `spec.include` cannot be used; null when it can. */
-export function describeBadInclude(pattern: string): string | null {
-  if (pattern.startsWith("/") || /^[A-Za-z]:/.test(pattern) || pattern.includes("\\")) {
+/** A pattern for paths below a root, ready to walk and to match. */
+export interface Glob {
+  /** Folders below the root where a walk may start; an empty text for the root itself. */
+  readonly bases: readonly string[];
+  /** Whether a path below the root, with forward slashes, is meant. */
+  matches(path: string): boolean;
+}
+
+/** Why a pattern cannot be used; null when it can. */
+export function describeBadGlob(pattern: string): string | null {
+  const alternatives = expandBraces(pattern);
+  if (alternatives === null) return `expected at most ${MAX_ALTERNATIVES} alternatives in braces`;
+  if (alternatives.some((plain) => plain.startsWith("/") || /^[A-Za-z]:/.test(plain) || plain.includes("\\"))) {
     return "expected a pattern below the project's folder with forward slashes";
   }
-  if (pattern.split("/").includes("..")) return "expected a pattern that stays below the project's folder";
-  return expandBraces(pattern) === null ? `expected at most ${MAX_ALTERNATIVES} alternatives in braces` : null;
+  const leaves = alternatives.some((plain) => plain.split("/").includes(".."));
+  return leaves ? "expected a pattern that stays below the project's folder" : null;
 }
 
 /**
- * Whether a path below the root, with forward slashes, is meant by one of the patterns: `*`, `?`, `[abc]`, `[!abc]`,
- * `{a,b}`, and `**` as a whole segment for any number of folders. Linear in pattern times path, whatever the pattern.
+ * `*`, `?`, `[abc]`, `[!abc]`, `{a,b}`, and `**` as a whole segment for any number of folders. Matching is linear in
+ * pattern times path, whatever the pattern. Patterns that cannot be used are left out: they mean nothing.
  */
-export function matchesInclude(patterns: readonly string[], path: string): boolean {
-  const segments = path.split("/");
-  return patterns.some(
-    (pattern) =>
-      describeBadInclude(pattern) === null &&
-      (expandBraces(pattern) ?? []).some((plain) => matchSegments(plain.replace(/^(\.\/)+/, "").split("/"), segments)),
+export function compileGlobs(patterns: readonly string[]): Glob {
+  const alternatives = patterns
+    .filter((pattern) => describeBadGlob(pattern) === null)
+    .flatMap((pattern) => expandBraces(pattern) ?? [])
+    .map((plain) => plain.replace(/^(\.\/)+/, "").split("/"));
+  const compiled = alternatives.map((segments) =>
+    segments.map((segment) => (segment === "**" ? null : tokenize(segment))),
   );
+  return {
+    bases: [...new Set(alternatives.map(baseOf))],
+    matches(path) {
+      const segments = path.split("/");
+      return compiled.some((pattern) => matchSegments(pattern, segments));
+    },
+  };
 }
 
-function matchSegments(patterns: readonly string[], segments: readonly string[]): boolean {
+/** The folders in front of the first segment that is not plain. */
+function baseOf(segments: readonly string[]): string {
+  const firstMagic = segments.findIndex((segment) => /[*?[]/.test(segment));
+  return segments.slice(0, firstMagic === -1 ? segments.length - 1 : firstMagic).join("/");
+}
+
+/** Null stands for `**`. */
+function matchSegments(patterns: readonly (readonly Token[] | null)[], segments: readonly string[]): boolean {
   const last = patterns.length - 1;
   return matchSequence(patterns.length, segments.length, {
     // A trailing `**` stands for everything below, so for one segment at least.
-    skips: (at) => patterns[at] === "**" && at !== last,
-    repeats: (at) => patterns[at] === "**",
-    matches: (at, segment) => patterns[at] === "**" || matchSegment(patterns[at] ?? "", segments[segment] ?? ""),
+    skips: (at) => patterns[at] === null && at !== last,
+    repeats: (at) => patterns[at] === null,
+    matches: (at, segment) => matchSegment(patterns[at] ?? null, segments[segment] ?? ""),
   });
 }
 
-function matchSegment(pattern: string, segment: string): boolean {
-  const tokens = tokenize(pattern);
+function matchSegment(tokens: readonly Token[] | null, segment: string): boolean {
+  if (tokens === null) return true;
   const characters = [...segment];
   return matchSequence(tokens.length, characters.length, {
     skips: (at) => tokens[at]?.kind === "star",
