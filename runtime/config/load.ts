@@ -1,7 +1,7 @@
 import { Composer, type Document, LineCounter, type ParsedNode, Parser } from "yaml";
 import type { ErrorCode } from "../core/error-codes.ts";
 import type { Json } from "../core/json.ts";
-import { deepestLevel } from "../core/yaml-nesting.ts";
+import { deepestLevel, nestsWildly } from "../core/yaml-nesting.ts";
 import { convertDocument, locateNode } from "./convert.ts";
 import { decodeText } from "./decode.ts";
 import { LOAD_LIMITS } from "./limits.ts";
@@ -59,12 +59,12 @@ export function loadFile(file: string, content: Uint8Array | string): LoadedFile
     return refuse("TURNO_CONFIG_EMPTY", "the file is empty", {}, "Delete the file if it is to declare nothing.");
   }
 
+  const tooDeep = () => refuse("TURNO_CONFIG_LIMIT", `expected at most ${LOAD_LIMITS.depth} levels, found more`);
+  if (nestsWildly(text)) return tooDeep();
   const lines = new LineCounter();
   const tokens = [...new Parser(lines.addNewLine).parse(text)];
   // The composer recurses, and a stack that overflows there ends the process.
-  if (deepestLevel(tokens) > LOAD_LIMITS.depth) {
-    return refuse("TURNO_CONFIG_LIMIT", `expected at most ${LOAD_LIMITS.depth} levels, found more`);
-  }
+  if (deepestLevel(tokens) > LOAD_LIMITS.depth) return tooDeep();
   const composer = new Composer({
     prettyErrors: false,
     version: "1.2",

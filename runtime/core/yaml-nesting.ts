@@ -20,3 +20,21 @@ export function deepestLevel(tokens: readonly CST.Token[]): number {
   }
   return deepest;
 }
+
+const WILD_NESTING = 1_000;
+
+/**
+ * A rough count, without a parser, of brackets that are open at once and of dashes in a row: the parser itself slows
+ * down on a text that nests thousands deep, which nobody writes.
+ */
+export function nestsWildly(text: string): boolean {
+  let open = 0;
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charCodeAt(at);
+    // [ { open, ] } close.
+    if (char === 0x5b || char === 0x7b) open += 1;
+    else if ((char === 0x5d || char === 0x7d) && open > 0) open -= 1;
+    if (open > WILD_NESTING) return true;
+  }
+  return /(?:[-?] ){1000}/.test(text);
+}

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { LOAD_LIMITS } from "../../runtime/config/limits.ts";
 import { formatReport } from "../../runtime/config/report.ts";
 import { declare, find, load, PROJECT, places } from "./project-files.ts";
 
@@ -321,6 +322,11 @@ describe("what else YAML can hide", () => {
     const nested = (levels: number): string => `${"[".repeat(levels)}1${"]".repeat(levels)}`;
     expect(settings(nested(50).replace(/^/, "{ a: ").concat(" }"))).toEqual([]);
     expect(settings(`{ a: ${nested(64)} }`)).toEqual(["TURNO_CONFIG_LIMIT"]);
+    const before = performance.now();
+    for (const text of ["[", "- ", "{a: ", "? "].map((part) => part.repeat(LOAD_LIMITS.fileBytes / part.length))) {
+      expect(load(text).problems).toMatchObject([{ code: "TURNO_CONFIG_LIMIT" }]);
+    }
+    expect(performance.now() - before).toBeLessThan(1_000);
     for (const bomb of ["[", "- ", "[? "]) {
       const { problems } = load(bomb.repeat(Math.floor(260_000 / bomb.length)));
       expect(problems.map(({ code }) => code)).toEqual(["TURNO_CONFIG_LIMIT"]);

@@ -98,6 +98,30 @@ ${declare("Job", "x", "{ handler: builtin/command, policy: patient, timeout: 20m
   });
 });
 
+test("the environment's settings decide retention and served queues as they decide what a process runs with", () => {
+  const job = declare("Job", "x", "{ handler: x.ts, queue: extra, retention: { failed: 1h } }");
+  const environment = {
+    TURNO_RUNTIME_RETENTION_SUCCEEDED: "2d",
+    TURNO_RUNTIME_RETENTION_FAILED: "3d",
+    TURNO_RUNTIME_WORKER_QUEUES_1_NAME: "extra",
+  };
+  expect(codes(job)).toEqual(["TURNO_CONFIG_UNKNOWN_OBJECT"]);
+  const { state, problems } = load(job, { environment });
+  expect(problems).toEqual([]);
+  expect(find(state?.objects, "Job", "x").spec.retention).toMatchObject({
+    succeededMs: 172_800_000,
+    failedMs: 3_600_000,
+  });
+  // What the revision keeps of the project is what its file says.
+  expect(state?.project.spec.runtime.retention.succeededMs).toBe(604_800_000);
+});
+
+test("a variable that does not go with the files is a problem of theirs", () => {
+  expect(load(JOB, { environment: { TURNO_RUNTIME_WORKER_QUEUES_4_NAME: "far" } }).problems).toMatchObject([
+    { code: "TURNO_CONFIG_SETTING", file: "turno.yaml", message: expect.stringContaining("without gaps") },
+  ]);
+});
+
 describe("the project file", () => {
   test("must be there, with a hint when its name is another one", () => {
     const { state, problems } = loadProject(new Map([["turno.yml", PROJECT]]));
