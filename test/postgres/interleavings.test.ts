@@ -212,6 +212,19 @@ describe("behind a transaction that is about to commit", () => {
     expect(await stateOf(job.jobId)).toBe("Succeeded");
   });
 
+  it("starts, progress, renewals and recoveries do not wait, so that none can lock with a finish", async () => {
+    const job = await claimed();
+    const lease = await seen(job);
+    const held = await holdTransaction(testDatabase.address);
+    expect(await storesOn(held.database).finishJob(worker, retryOf(job))).toBe("landed");
+    await store().markStarted(worker, [{ ...job, runningMs: 5 }]);
+    await store().reportProgress(worker, [{ ...job, percent: 50, message: "half" }]);
+    expect((await store().renewLeases(worker, [{ ...job, runningMs: 5 }])).skipped).toEqual([job]);
+    expect(await store().recoverJobs([lease])).toEqual([]);
+    await held.commit();
+    expect(await stateOf(job.jobId)).toBe("Scheduled");
+  });
+
   it("a recovery of a job that is renewed takes nothing", async () => {
     const job = await claimed();
     const lease = await seen(job);

@@ -357,16 +357,44 @@ counted as (
 )
 select id from ended`;
 
-/** Writes the start of executions that run on. $1 worker · $2 uuid[] · $3 bigint[] · $4 bigint[] running ms. */
-export const MARK_STARTED = `
-update turno.jobs_live j
-set started_at = coalesce(j.started_at, now() - i.running_ms * interval '1 millisecond')
-from unnest($2::uuid[], $3::bigint[], $4::bigint[]) as i (job, token, running_ms)
-where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid and j.state = 'Processing'`;
+/**
+ * A note on executions of one worker. Rows that are locked at this moment are passed over and come back as the result: to wait
+ * for a finish of the same rows in another order is a deadlock. $1 worker · $2 uuid[] jobs · $3 bigint[] tokens, then `columns`.
+ */
+const note = (options: { readonly arrays: string; readonly columns: string; readonly set: string }): string => `
+with input as (
+  select * from unnest($2::uuid[], $3::bigint[], ${options.arrays}) as i (job, token, ${options.columns})
+),
+free as (
+  select j.id
+  from turno.jobs_live j
+  join input i on j.id = i.job and j.dispatch_id = i.token
+  where j.worker_id = $1::uuid and j.state = 'Processing'
+  for update of j skip locked
+),
+noted as (
+  update turno.jobs_live j
+  set ${options.set}
+  from free f
+  join input i on i.job = f.id
+  where j.id = f.id
+  returning j.id
+)
+select j.id
+from turno.jobs_live j
+join input i on j.id = i.job and j.dispatch_id = i.token
+where j.worker_id = $1::uuid and j.state = 'Processing' and not exists (select from noted n where n.id = j.id)`;
 
-/** $1 worker · $2 uuid[] · $3 bigint[] · $4 real[] percents · $5 text[] messages. Only the owner's lands. */
-export const REPORT_PROGRESS = `
-update turno.jobs_live j
-set progress = i.percent, progress_message = i.message
-from unnest($2::uuid[], $3::bigint[], $4::real[], $5::text[]) as i (job, token, percent, message)
-where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid and j.state = 'Processing'`;
+/** Writes the start of executions that run on. $4 bigint[] running ms. */
+export const MARK_STARTED = note({
+  arrays: "$4::bigint[]",
+  columns: "running_ms",
+  set: "started_at = coalesce(j.started_at, now() - i.running_ms * interval '1 millisecond')",
+});
+
+/** $4 real[] percents · $5 text[] messages. */
+export const REPORT_PROGRESS = note({
+  arrays: "$4::real[], $5::text[]",
+  columns: "percent, message",
+  set: "progress = i.percent, progress_message = i.message",
+});

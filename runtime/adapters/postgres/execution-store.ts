@@ -258,16 +258,20 @@ export function createExecutionStore({
     },
 
     async markStarted(workerId, starts) {
-      await database.query(MARK_STARTED, [workerId, ...pairs(starts), starts.map((start) => wholeMs(start.runningMs))]);
+      await note(starts, async (some) =>
+        database.query(MARK_STARTED, [workerId, ...pairs(some), some.map((start) => wholeMs(start.runningMs))]),
+      );
     },
 
     async reportProgress(workerId, reports) {
-      await database.query(REPORT_PROGRESS, [
-        workerId,
-        ...pairs(reports),
-        reports.map((report) => report.percent),
-        reports.map((report) => report.message),
-      ]);
+      await note(reports, async (some) =>
+        database.query(REPORT_PROGRESS, [
+          workerId,
+          ...pairs(some),
+          some.map((report) => report.percent),
+          some.map((report) => report.message),
+        ]),
+      );
     },
   };
 
@@ -311,6 +315,15 @@ export function createExecutionStore({
       recovered: row.recovered,
     };
   }
+}
+
+/** Once more for what was locked: by a renewal it is free again, by a finish it is over. */
+async function note<Note extends Ownership>(
+  notes: readonly Note[],
+  send: (notes: readonly Note[]) => Promise<readonly { readonly id: JobId }[]>,
+): Promise<void> {
+  const locked = new Set((await send(notes)).map((row) => row.id));
+  if (locked.size > 0) await send(notes.filter((one) => locked.has(one.jobId)));
 }
 
 /** Under the queue's lock: how many more may run. */

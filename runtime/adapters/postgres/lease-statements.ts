@@ -37,7 +37,8 @@ export const OBSERVE_LEASES = `
 select id, dispatch_id, lease_counter from turno.jobs_live where state = 'Processing'`;
 
 /**
- * Processing → Enqueued with a new token, Failed when the budget of losses is spent, Cancelled when asked for.
+ * Processing → Enqueued with a new token, Failed when the budget of losses is spent, Cancelled when asked for. Rows that are
+ * locked at this moment are passed over: somebody works on them, so they are not lost.
  * $1 uuid[] jobs · $2 bigint[] tokens · $3 int[] lease counters: all three are looked at again on the locked row.
  */
 export const RECOVER_JOBS = `
@@ -58,7 +59,7 @@ owned as (
   left join turno.job_types y on y.name = j.type
   left join turno.job_definitions d on d.hash = y.definition_hash
   where j.state = 'Processing'
-  for update of j
+  for update of j skip locked
 ),
 back as (
   update turno.jobs_live j
