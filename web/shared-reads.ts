@@ -5,7 +5,10 @@ import { type ComingUp, loadComingUp } from "./panel/coming-up.ts";
 
 /** What many open pages ask for at the same time is read once. */
 export interface SharedReads
-  extends Pick<PanelQueries, "loadStatistics" | "listWorkers" | "listQueues" | "listConcerns" | "loadRevision"> {
+  extends Pick<
+    PanelQueries,
+    "loadStatistics" | "listWorkers" | "listQueues" | "listConcerns" | "loadRevision" | "loadSync"
+  > {
   loadComingUp(): Promise<ComingUp>;
 }
 
@@ -42,6 +45,7 @@ export function shareReads(parts: {
     listWorkers: share(() => panel.listWorkers(), FRESH_MS, true),
     listQueues: share(() => panel.listQueues(), FRESH_MS, true),
     loadRevision: share(() => panel.loadRevision(), FRESH_MS, true),
+    loadSync: share(() => panel.loadSync(), FRESH_MS, true),
     listConcerns: share(() => panel.listConcerns(), SLOW_FRESH_MS, false),
     loadComingUp: share(() => loadComingUp(panel, forecastFires), FRESH_MS, true),
   };

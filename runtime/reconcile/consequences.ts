@@ -39,7 +39,7 @@ export function describeConsequences(request: ConsequencesRequest): {
   }
   consequences.push(...describeRemovals(request));
   if (applied.project !== null && !sameRuntime(desired, applied)) {
-    warnings.push("spec.runtime changed: it is read when processes start, so restart them.");
+    warnings.push("spec.runtime changed: restart needed, since processes read it when they start.");
   }
   return { consequences, warnings };
 }

@@ -21,7 +21,10 @@ export type SyncOutcome =
 /** The problems of an outcome, as the state of the source keeps them. */
 export function syncProblems(outcome: SyncOutcome): readonly SyncProblem[] {
   if (outcome.kind !== "refused") {
-    return outcome.problems.map(({ code, message, file, line, column, hint }) => ({
+    // What keeps the files from being in force comes before what is merely worth a look.
+    const errors = outcome.problems.filter(({ severity }) => severity === "error");
+    const others = outcome.problems.filter(({ severity }) => severity !== "error");
+    return [...errors, ...others].map(({ code, message, file, line, column, hint }) => ({
       code,
       message,
       file,
@@ -51,6 +54,7 @@ export function createSyncReport(logger: Logger): (outcome: SyncOutcome) => void
         changes: plan.changes.flatMap(({ action, object }) => (action === "none" ? [] : [`${action} ${object}`])),
         consequences: plan.consequences,
       });
+      for (const warning of plan.warnings) logger.warn(warning, { revision: revision.number });
     }
     if (!isNew) return;
     const failed = outcome.kind === "invalid" || outcome.kind === "refused";

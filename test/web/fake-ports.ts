@@ -106,6 +106,7 @@ export const fakePanel: PanelQueries = {
   listFires: async () => new Map(),
   listConcerns: async () => [],
   loadRevision: async () => null,
+  loadSync: async () => null,
 };
 
 /** An application over fakes, with what reached them. */

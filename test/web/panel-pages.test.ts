@@ -1,7 +1,13 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { JobDetail, PanelQueries, ScheduleView, WorkerView } from "../../runtime/protocol/ports/panel.ts";
+import type {
+  JobDetail,
+  PanelQueries,
+  ScheduleView,
+  SyncView,
+  WorkerView,
+} from "../../runtime/protocol/ports/panel.ts";
 import { createTestApp, fakePanel, JOB, NOW } from "./fake-ports.ts";
 
 const HTML = { headers: { accept: "text/html" } };
@@ -116,12 +122,20 @@ const evilPanel: PanelQueries = {
     new Map([[EVIL, [{ at: NOW, outcome: "fired", jobId: JOB.id, state: "Failed", lateByMs: 0 }]]]),
   listConcerns: async () => [
     { kind: "no-worker", queue: EVIL, queued: 1 },
+    { kind: "restart-needed", workers: [EVIL], since: NOW },
     { kind: "worker-silent", worker: EVIL, since: NOW },
     { kind: "held", type: EVIL, hold: "no-handler", count: 1, since: NOW },
     { kind: "dead-letters", type: EVIL, count: 2, last: NOW },
     { kind: "missed", schedule: EVIL, count: 2, last: NOW },
   ],
   loadRevision: async () => ({ number: 3, commit: EVIL, author: EVIL, message: EVIL, appliedAt: NOW }),
+  loadSync: async () => ({
+    ok: false,
+    checkedAt: NOW,
+    silent: false,
+    lastOkAt: NOW,
+    problem: { code: EVIL, message: EVIL, file: EVIL, line: 1, count: 2 },
+  }),
 };
 
 describe("text from handlers and files", () => {
@@ -218,6 +232,46 @@ describe("pages", () => {
     expect(response.status).toBe(404);
     expect(response.headers.get("content-type")).toContain("text/html");
     expect(await response.text()).toContain("There is no job with this id");
+  });
+});
+
+describe("an edit that is not in force", () => {
+  const sync = (view: Partial<SyncView>): PanelQueries => ({
+    ...fakePanel,
+    loadRevision: async () => ({ number: 3, commit: null, author: null, message: null, appliedAt: NOW }),
+    loadSync: async () => ({
+      ok: false,
+      checkedAt: NOW,
+      silent: false,
+      lastOkAt: new Date(NOW.getTime() - 180_000),
+      problem: { code: "TURNO_CRON_INVALID", message: "the hour 25", file: "turno.d/a.yaml", line: 7, count: 3 },
+      ...view,
+    }),
+  });
+  const show = async (path: string, view: Partial<SyncView>) => {
+    const { app } = createTestApp({ panel: sync(view) });
+    return (await (await app.request(path, HTML)).text()).replaceAll(/<[^>]+>/g, "").replaceAll(/\s+/g, " ");
+  };
+
+  it("is told at the top of every page, with its place and the age of the last good sync", async () => {
+    for (const path of ["/", "/jobs", `/jobs/${JOB.id}`, "/schedules", "/queues", "/workers"]) {
+      expect(await show(path, {})).toMatch(/Invalid: turno\.d\/a\.yaml:7\s*last good sync 3 m ago.*revision 3/);
+      const { app } = createTestApp();
+      expect(await (await app.request(path, HTML)).text()).toMatch(/panel\/events\?topics=[a-z,]*sync/);
+    }
+  });
+
+  it("needs attention on the overview, with its reason", async () => {
+    expect(await show("/", {})).toMatch(/Needs attention\s*1.*turno\.d\/a\.yaml:7 the hour 25 and 2 more.*for 3 m/);
+    const refused = { code: "TURNO_SOURCE_OWNED", message: "owned", file: null, line: null, count: 1 };
+    expect(await show("/", { problem: refused, lastOkAt: null })).toMatch(
+      /Edits not in force owned.*never in force yet/,
+    );
+  });
+
+  it("is nothing to tell once it is mended, and cannot be told when nobody looks", async () => {
+    expect(await show("/", { ok: true, problem: null })).not.toMatch(/Invalid|last good/);
+    expect(await show("/", { ok: true, problem: null, silent: true })).toMatch(/Files not watched/);
   });
 });
 

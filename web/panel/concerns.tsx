@@ -1,7 +1,8 @@
 import type { Child } from "hono/jsx";
 import { unreachable } from "../../runtime/core/assert.ts";
-import type { Concern } from "../../runtime/protocol/ports/panel.ts";
+import type { Concern, SyncView } from "../../runtime/protocol/ports/panel.ts";
 import { wholeNumber } from "./format.ts";
+import { describeSync } from "./layout.tsx";
 import { Counted, type Tone } from "./marks.tsx";
 
 /** One thing that a person should look at, and where. */
@@ -14,6 +15,31 @@ export function ConcernItem({ concern, now }: { readonly concern: Concern; reado
         {what}
       </a>
       <span class="end">{end}</span>
+    </li>
+  );
+}
+
+/** Why edits of the files are not in force; what was applied before them still is. */
+export function SyncItem({ sync, now }: { readonly sync: SyncView; readonly now: Date }) {
+  const { problem, lastOkAt } = sync;
+  if (problem === null) return null;
+  const others = problem.count - 1;
+  return (
+    <li>
+      <i class="mark failed" />
+      <span class="what" title={problem.message}>
+        <b>{describeSync(sync)}</b> {problem.message}
+        {others > 0 ? <span class="muted"> and {wholeNumber(others)} more</span> : null}
+      </span>
+      <span class="end">
+        {lastOkAt === null ? (
+          "never in force yet"
+        ) : (
+          <>
+            for <Counted at={lastOkAt} now={now} as="since" />
+          </>
+        )}
+      </span>
     </li>
   );
 }
@@ -50,6 +76,20 @@ function describe(concern: Concern, now: Date): Described {
           </>
         ),
         end: <Counted at={concern.since} now={now} as="since" />,
+      };
+    case "restart-needed":
+      return {
+        tone: "scheduled",
+        href: "/workers",
+        what: (
+          <>
+            <b title={concern.workers.join(", ")}>
+              {concern.workers.length === 1 ? concern.workers[0] : `${wholeNumber(concern.workers.length)} workers`}
+            </b>
+            : restart needed, spec.runtime has changed
+          </>
+        ),
+        end: <Counted at={concern.since} now={now} as="ago" />,
       };
     case "near-timeout":
       return {

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import type { PulseTopic, RevisionView } from "../../runtime/protocol/ports/panel.ts";
+import type { PulseTopic, RevisionView, SyncView } from "../../runtime/protocol/ports/panel.ts";
 import type { WebEnv } from "../ports.ts";
 import type { AssetUrl } from "../static-files.ts";
 import { shortCommit } from "./format.ts";
@@ -24,6 +24,7 @@ export interface Frame {
   /** The database's clock; elapsed times count on from it. */
   readonly now: Date;
   readonly revision: RevisionView | null;
+  readonly sync: SyncView | null;
 }
 
 // Nothing is evaluated, nothing styled inline, requests go to this server only; a failed refresh keeps what is shown.
@@ -49,7 +50,7 @@ export function renderPage(c: Context<WebEnv>, assets: AssetUrl, frame: Frame, c
       hx-swap="outerMorph"
       hx-sync="this:queue last"
     >
-      <Header place={frame.place} revision={frame.revision} now={frame.now} loggedIn={c.get("client") !== null} />
+      <Header frame={frame} loggedIn={c.get("client") !== null} />
       <main id="content">{content}</main>
     </div>
   );
@@ -107,12 +108,7 @@ function Document(props: {
   );
 }
 
-function Header(props: {
-  readonly place: Place;
-  readonly revision: RevisionView | null;
-  readonly now: Date;
-  readonly loggedIn: boolean;
-}) {
+function Header({ frame, loggedIn }: { readonly frame: Frame; readonly loggedIn: boolean }) {
   return (
     <header class="top">
       <a class="brand" href="/">
@@ -126,7 +122,7 @@ function Header(props: {
       </a>
       <nav class="places" aria-label="Places">
         {PLACES.map(({ name, path }) => (
-          <a href={path} aria-current={name === props.place ? "page" : undefined}>
+          <a href={path} aria-current={name === frame.place ? "page" : undefined}>
             {name}
           </a>
         ))}
@@ -136,8 +132,9 @@ function Header(props: {
           <i class="mark failed" />
           reconnecting
         </span>
-        <Applied revision={props.revision} now={props.now} />
-        {props.loggedIn ? (
+        <SyncMark sync={frame.sync} now={frame.now} />
+        <Applied revision={frame.revision} now={frame.now} />
+        {loggedIn ? (
           <form method="post" action="/logout">
             <button class="button" type="submit">
               Log out
@@ -148,6 +145,39 @@ function Header(props: {
       </div>
     </header>
   );
+}
+
+/** Whether the files are what is in force; nothing to say while they are. */
+function SyncMark({ sync, now }: { readonly sync: SyncView | null; readonly now: Date }) {
+  if (sync === null || (sync.ok && !sync.silent)) return null;
+  const lastGood =
+    sync.lastOkAt === null ? null : (
+      <span class="wide">
+        last good sync <Counted at={sync.lastOkAt} now={now} as="ago" />
+      </span>
+    );
+  if (sync.problem === null || sync.silent) {
+    return (
+      <>
+        <State tone="scheduled">Files not watched</State>
+        {lastGood}
+      </>
+    );
+  }
+  return (
+    <>
+      <a href="/" title={sync.problem.message}>
+        <State tone="failed">{describeSync(sync)}</State>
+      </a>
+      {lastGood}
+    </>
+  );
+}
+
+/** `Invalid: turno.d/a.yaml:3`, or that the files may not be applied. */
+export function describeSync({ problem }: SyncView): string {
+  if (problem === null) return "In force";
+  return problem.file === null ? "Edits not in force" : `Invalid: ${problem.file}:${problem.line ?? 1}`;
 }
 
 function Applied({ revision, now }: { readonly revision: RevisionView | null; readonly now: Date }) {

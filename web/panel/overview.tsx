@@ -1,8 +1,8 @@
 import type { Child } from "hono/jsx";
-import type { Concern, MinuteView, Statistics, WorkerView } from "../../runtime/protocol/ports/panel.ts";
+import type { Concern, MinuteView, Statistics, SyncView, WorkerView } from "../../runtime/protocol/ports/panel.ts";
 import { Board } from "./board.tsx";
 import type { ComingUp } from "./coming-up.ts";
-import { ConcernItem } from "./concerns.tsx";
+import { ConcernItem, SyncItem } from "./concerns.tsx";
 import { tookText, wholeNumber } from "./format.ts";
 import { Instant, State, type Tone } from "./marks.tsx";
 
@@ -11,9 +11,12 @@ export interface OverviewFacts {
   readonly workers: readonly WorkerView[];
   readonly concerns: readonly Concern[];
   readonly coming: ComingUp;
+  readonly sync: SyncView | null;
 }
 
-export function Overview({ figures, workers, concerns, coming }: OverviewFacts) {
+export function Overview({ figures, workers, concerns, coming, sync }: OverviewFacts) {
+  const outOfForce = sync?.problem ?? null;
+  const count = concerns.length + (outOfForce === null ? 0 : 1);
   return (
     <>
       <h1 class="unseen">Overview</h1>
@@ -24,14 +27,15 @@ export function Overview({ figures, workers, concerns, coming }: OverviewFacts) 
         <section class="panel" aria-labelledby="attention">
           <header>
             <h2 id="attention">Needs attention</h2>
-            {concerns.length > 0 ? <span class="end muted">{concerns.length}</span> : null}
+            {count > 0 ? <span class="end muted">{count}</span> : null}
           </header>
-          {concerns.length === 0 ? (
+          {count === 0 ? (
             <p class="empty">
               Nothing. Failures, missed fires, silent workers and queues that nobody takes from show up here.
             </p>
           ) : (
             <ul class="list">
+              {sync === null || outOfForce === null ? null : <SyncItem sync={sync} now={figures.now} />}
               {concerns.map((concern) => (
                 <ConcernItem concern={concern} now={figures.now} />
               ))}

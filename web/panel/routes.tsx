@@ -110,21 +110,26 @@ function addPages(app: Hono<WebEnv>, { ports, reads, assets }: PanelParts, guard
   const mayOperate = (c: Context<WebEnv>) => allows(c.get("client"), "operate");
   const render = async (
     c: Context<WebEnv>,
-    frame: Omit<Frame, "revision">,
+    frame: Omit<Frame, "revision" | "sync">,
     content: Parameters<typeof renderPage>[3],
-  ) => renderPage(c, assets, { ...frame, revision: await reads.loadRevision() }, content);
+  ) => {
+    const [revision, sync] = await Promise.all([reads.loadRevision(), reads.loadSync()]);
+    return renderPage(c, assets, { ...frame, revision, sync }, content);
+  };
 
   addPath(app, "/", {
     get: guard(async (c) => {
-      const [figures, workers, concerns, coming] = await Promise.all([
+      const [figures, workers, concerns, coming, sync] = await Promise.all([
         reads.loadStatistics(),
         reads.listWorkers(),
         reads.listConcerns(),
         reads.loadComingUp(),
+        reads.loadSync(),
       ]);
       const onBoard = workers.items.filter((worker) => belongsOnBoard(worker, workers.now));
       const frame = { title: "Overview", place: "Overview", topics: PULSE_TOPICS, now: figures.now } as const;
-      return render(c, frame, <Overview figures={figures} workers={onBoard} concerns={concerns} coming={coming} />);
+      const facts = { figures, workers: onBoard, concerns, coming, sync };
+      return render(c, frame, <Overview {...facts} />);
     }),
   });
 
@@ -132,7 +137,7 @@ function addPages(app: Hono<WebEnv>, { ports, reads, assets }: PanelParts, guard
     get: guard(async (c) => {
       const query = readQuery(c, JOB_PARAMETERS);
       const page = await panel.listJobs(readJobFilter(query, false));
-      const frame = { title: "Jobs", place: "Jobs", topics: ["jobs"], now: page.now } as const;
+      const frame = { title: "Jobs", place: "Jobs", topics: ["jobs", "sync"], now: page.now } as const;
       return render(c, frame, <JobsPage page={page} query={query} />);
     }),
   });
@@ -141,7 +146,7 @@ function addPages(app: Hono<WebEnv>, { ports, reads, assets }: PanelParts, guard
     get: guard(async (c) => {
       const job = await panel.loadJob(readJobId(c));
       if (job === null) throw jobNotFound();
-      const frame = { title: job.type, place: "Jobs", topics: ["jobs"], now: job.now } as const;
+      const frame = { title: job.type, place: "Jobs", topics: ["jobs", "sync"], now: job.now } as const;
       return render(c, frame, <JobPageContent job={job} mayOperate={mayOperate(c)} />);
     }),
   });
@@ -170,7 +175,7 @@ function addPages(app: Hono<WebEnv>, { ports, reads, assets }: PanelParts, guard
   addPath(app, "/workers", {
     get: guard(async (c) => {
       const { now, items } = await reads.listWorkers();
-      const frame = { title: "Workers", place: "Workers", topics: ["jobs", "workers"], now } as const;
+      const frame = { title: "Workers", place: "Workers", topics: PULSE_TOPICS, now } as const;
       return render(c, frame, <WorkersPage workers={items} now={now} />);
     }),
   });

@@ -13,6 +13,7 @@ import {
   readRevision,
   readSchedule,
   readStatistics,
+  readSync,
   readWorker,
 } from "./panel-rows.ts";
 import {
@@ -27,6 +28,7 @@ import {
   LOAD_PULSE,
   LOAD_REVISION,
   LOAD_STATISTICS,
+  LOAD_SYNC,
   listEnd,
   listJobs,
 } from "./panel-statements.ts";
@@ -98,6 +100,10 @@ export function createPanelQueries(database: Pick<Database, "query">): PanelQuer
     async loadRevision() {
       const [row] = await database.query<Row>(LOAD_REVISION);
       return row === undefined ? null : readRevision(row);
+    },
+    async loadSync() {
+      const [row] = await database.query<Row>(LOAD_SYNC);
+      return row === undefined ? null : readSync(row);
     },
   };
 }

@@ -13,6 +13,7 @@ import type {
   RunningView,
   ScheduleView,
   Statistics,
+  SyncView,
   TimelineEntry,
   WorkerView,
 } from "../../protocol/ports/panel.ts";
@@ -255,6 +256,26 @@ export function readRevision(row: Row): RevisionView {
     author: textOrNull(row.author),
     message: textOrNull(row.message),
     appliedAt: date(row.applied_at),
+  };
+}
+
+export function readSync(row: Row): SyncView {
+  const problem = row.problem as Row | null;
+  return {
+    ok: row.ok === true,
+    checkedAt: date(row.checked_at),
+    silent: row.silent === true,
+    lastOkAt: dateOrNull(row.last_ok_at),
+    problem:
+      problem === null
+        ? null
+        : {
+            code: text(problem.code),
+            message: text(problem.message),
+            file: textOrNull(problem.file),
+            line: numberOrNull(problem.line),
+            count: number(row.problems),
+          },
   };
 }
 

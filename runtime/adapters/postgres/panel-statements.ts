@@ -8,6 +8,9 @@ export const LIST_WINDOW = 20_000;
 /** A worker without a heartbeat for longer is shown as silent. */
 const SILENT_AFTER = `interval '30 seconds'`;
 
+/** A watched folder is looked at twice a minute. */
+const UNWATCHED_AFTER = `interval '2 minutes'`;
+
 /** Moves between live states and ends of executions that the leader has not folded yet. */
 const LIVE_COUNTS = `
   select queue, sum(scheduled) as scheduled, sum(enqueued) as enqueued, sum(processing) as processing
@@ -60,6 +63,7 @@ select
      from turno.workers where left_at is null), '')) as workers,
   md5(concat_ws('|',
     (select concat_ws(',', count(*), max(applied_at)) from turno.revisions),
+    (select string_agg(concat_ws(',', source, ok, problems, checked_at < now() - ${UNWATCHED_AFTER}), ';' order by source) from turno.sync_status),
     (select count(*) filter (where suspended) from turno.recurring_jobs),
     (select count(*) filter (where suspended) from turno.queues))) as sync`;
 
@@ -287,7 +291,7 @@ order by f.schedule, f.fire_at desc`;
 export const LIST_CONCERNS = `
 with counts as (${LIVE_COUNTS}),
 alive as (
-  select id, name, queues, unloadable_bundles from turno.workers where left_at is null and heartbeat_at > now() - ${SILENT_AFTER}
+  select id, name, queues, unloadable_bundles, registered_at from turno.workers where left_at is null and heartbeat_at > now() - ${SILENT_AFTER}
 ),
 taken as (
   select distinct q ->> 'name' as queue from alive a cross join jsonb_array_elements(a.queues) q
@@ -297,6 +301,19 @@ running as (
   from (${RUNNING} limit 10000) as r
   left join turno.job_types t on t.name = r.type
   left join turno.job_definitions d on d.hash = t.definition_hash
+),
+projects as (
+  select source, introduced_in, spec -> 'runtime' as runtime, lag(spec -> 'runtime') over (order by introduced_in) as before
+  from turno.objects
+  where kind = 'Project'
+),
+settings as (
+  select r.applied_at as changed_at
+  from projects p
+  join turno.revisions r on r.source = p.source and r.number = p.introduced_in
+  where p.before <> p.runtime
+  order by p.introduced_in desc
+  limit 1
 )
 select jsonb_build_object('kind', 'no-worker', 'queue', c.queue, 'queued', c.enqueued) as concern
 from counts c
@@ -308,6 +325,11 @@ union all
  where left_at is null and heartbeat_at between now() - interval '10 minutes' and now() - ${SILENT_AFTER}
  order by heartbeat_at desc
  limit 5)
+union all
+select jsonb_build_object('kind', 'restart-needed', 'workers', jsonb_agg(a.name order by a.name), 'since', s.changed_at)
+from settings s
+join alive a on a.registered_at < s.changed_at
+group by s.changed_at
 union all
 (select jsonb_build_object('kind', 'near-timeout', 'jobId', id, 'type', type, 'deadline', deadline)
  from running
@@ -361,6 +383,15 @@ export const LOAD_REVISION = `
 select number, commit_id, author, message, applied_at
 from turno.revisions
 order by applied_at desc, number desc
+limit 1`;
+
+/** The last look at the files. No row: nobody watches them, or something was applied since. */
+export const LOAD_SYNC = `
+select s.ok, s.checked_at, s.checked_at < now() - ${UNWATCHED_AFTER} as silent, s.last_ok_at,
+  case when not s.ok then s.problems -> 0 end as problem, jsonb_array_length(s.problems) as problems
+from turno.sync_status s
+where s.checked_at >= coalesce((select max(applied_at) from turno.revisions), '-infinity')
+order by s.checked_at desc
 limit 1`;
 
 /** The clock that every shown time is measured by. */

@@ -4,8 +4,10 @@ import { checkSchema, migrate } from "../../adapters/postgres/migrate.ts";
 import { openDatabase } from "../../adapters/postgres/pool.ts";
 import { openStores } from "../../compose.ts";
 import { hasErrors } from "../../config/problems.ts";
+import { humanDuration } from "../../core/duration.ts";
 import { describeError, TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
+import type { SyncView } from "../../protocol/ports/panel.ts";
 import { VERSION } from "../../version.ts";
 import { openDatabaseAddress } from "../database-address.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
@@ -138,7 +140,7 @@ async function examineDatabase(
       status: skewMs > MAX_SKEW_MS ? "warning" : "ok",
       detail: `${Math.max(0, Math.round(skewMs))} ms away from the database's clock`,
     });
-    findings.push(await examineWorkers(opened.address, logger));
+    findings.push(...(await examineFleet(opened.address, logger)));
     return {
       status: "ok",
       detail: `PostgreSQL ${row?.version ?? "?"}${opened.embedded ? ", embedded" : ""}, answers in ${after - before} ms`,
@@ -149,19 +151,40 @@ async function examineDatabase(
   }
 }
 
-async function examineWorkers(address: { readonly connectionString: string }, logger: Logger): Promise<Finding> {
+async function examineFleet(
+  address: { readonly connectionString: string },
+  logger: Logger,
+): Promise<readonly Finding[]> {
   const stores = openStores({ address, role: "doctor", poolSize: 1, logger });
   try {
     const { items } = await stores.panel.listWorkers();
     const live = items.filter((worker) => worker.status === "live").length;
-    return {
+    const workers: Finding = {
       check: "workers",
       status: live === 0 ? "warning" : "ok",
       detail: `${live} live of ${items.length} registered`,
     };
+    const sync = await stores.panel.loadSync();
+    return sync === null ? [workers] : [workers, examineSync(sync)];
   } finally {
     await stores.close();
   }
+}
+
+/** Whether what the watched files say is in force. */
+function examineSync({ problem, silent, checkedAt, lastOkAt }: SyncView): Finding {
+  const age = (at: Date | null) =>
+    at === null ? "never" : `${humanDuration(Math.max(0, Date.now() - at.getTime()))} ago`;
+  const looked = `looked at ${age(checkedAt)}`;
+  if (problem === null) {
+    return { check: "sync", status: silent ? "warning" : "ok", detail: `the files are in force, ${looked}` };
+  }
+  const place = problem.file === null ? "" : `${problem.file}:${problem.line ?? 1}: `;
+  return {
+    check: "sync",
+    status: "warning",
+    detail: `edits are not in force, last good sync ${age(lastOkAt)}: ${place}${problem.message}`,
+  };
 }
 
 function describe(error: unknown): string {

@@ -220,8 +220,29 @@ export interface RevisionView {
   readonly appliedAt: Date;
 }
 
+/** The last look at the project's files, while nothing was applied after it. */
+export interface SyncView {
+  /** The files are in force as they were found. */
+  readonly ok: boolean;
+  readonly checkedAt: Date;
+  /** Nobody has looked for two minutes. */
+  readonly silent: boolean;
+  /** When the files were last in force as they were found; null: never. */
+  readonly lastOkAt: Date | null;
+  /** What keeps them from being in force, the first of `count`; null when they are. */
+  readonly problem: {
+    readonly code: string;
+    readonly message: string;
+    readonly file: string | null;
+    readonly line: number | null;
+    readonly count: number;
+  } | null;
+}
+
 /** What a person should look at, worst first. */
 export type Concern =
+  /** Processes that run on settings of before the last change of `spec.runtime`. */
+  | { readonly kind: "restart-needed"; readonly workers: readonly string[]; readonly since: Date }
   | { readonly kind: "no-worker"; readonly queue: string; readonly queued: number }
   | { readonly kind: "worker-silent"; readonly worker: string; readonly since: Date }
   | { readonly kind: "unloadable"; readonly worker: string; readonly bundles: number }
@@ -265,6 +286,8 @@ export interface PanelQueries {
   }): Promise<ReadonlyMap<string, readonly FireView[]>>;
   listConcerns(): Promise<readonly Concern[]>;
   loadRevision(): Promise<RevisionView | null>;
+  /** Null: nobody watches the files, or something was applied since. */
+  loadSync(): Promise<SyncView | null>;
 }
 
 /** The fires of a timing after an instant, up to and with `until`, at most `limit`; pure. */
