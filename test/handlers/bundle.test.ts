@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { bundleHandlers } from "../../runtime/adapters/handlers/bundle.ts";
 import { makeFolder, openWorkbench, writeProjectFile } from "./support.ts";
@@ -12,6 +14,17 @@ const FILES = {
   "handlers/a.ts": HANDLER,
   "handlers/lib/double.ts": "export const double = (n: number) => n * 2;\n",
 };
+
+/** Processes that this one has started, by a part of their command. */
+async function findChildren(command: string): Promise<readonly number[]> {
+  const { stdout } = await promisify(execFile)("ps", ["-A", "-o", "pid=,ppid=,args="]);
+  const found = stdout.split("\n").flatMap((line) => {
+    const [pid, parent, ...args] = line.trim().split(/\s+/);
+    return Number(parent) === process.pid && args.join(" ").includes(command) ? [Number(pid)] : [];
+  });
+  expect(found).not.toEqual([]);
+  return found;
+}
 
 function bundle(root: string, ...entries: string[]) {
   return bundleHandlers({ root, handlersDir: "handlers", entries });
@@ -42,6 +55,16 @@ describe("a bundle", () => {
     writeProjectFile(root, "handlers/lib/double.ts", "export const double = (n: number) => n * 3;\n");
     const after = await bundle(root, "a.ts");
     expect(after.bundles[0]?.hash).not.toBe(before.bundles[0]?.hash);
+  });
+
+  test("is made though esbuild's process was killed since the one before", async () => {
+    const root = makeFolder(FILES);
+    await bundle(root, "a.ts");
+    for (const pid of await findChildren("esbuild")) process.kill(pid, "SIGKILL");
+    writeProjectFile(root, "handlers/b.ts", "export default () => 2;");
+    const { bundles, problems } = await bundle(root, "a.ts", "b.ts");
+    expect(problems).toEqual([]);
+    expect(bundles).toHaveLength(2);
   });
 
   test("holds npm packages and no code of Turno", async () => {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
-import { type BuildOptions, build, type Message, type Metafile, type Plugin } from "esbuild";
+import { type BuildOptions, build, type Message, type Metafile, type Plugin, stop } from "esbuild";
 import { describeError } from "../../core/errors.ts";
 import { bundleHash } from "./bundle-cache.ts";
 import { turnoModule } from "./turno-module.ts";
@@ -136,7 +136,26 @@ async function buildOnce(root: string, entry: string, native: Map<string, string
     logLevel: "silent",
     plugins: [turnoModule, nativePackages(native)],
   } as const satisfies BuildOptions;
-  return build(options);
+  return buildSurely(() => build(options));
+}
+
+/** Each life of esbuild's own process. */
+let serviceLife = 0;
+
+/** One build; a service that died since the last one, as by want of memory, is started again and asked once more. */
+async function buildSurely<Result>(run: () => Promise<Result>): Promise<Result> {
+  const life = serviceLife;
+  try {
+    return await run();
+  } catch (error) {
+    if (Array.isArray((error as { readonly errors?: unknown }).errors)) throw error;
+    // Of many builds that failed together only the first ends the old service: the second would end the new one.
+    if (life === serviceLife) {
+      serviceLife += 1;
+      await stop();
+    }
+    return run();
+  }
 }
 
 /**
