@@ -48,10 +48,11 @@ export function createLook(options: LookOptions): (signal: AbortSignal) => Promi
   const bundle = async (state: DesiredState, snapshot: ProjectSnapshot): Promise<BundledHandlers> => {
     const entries = handlersOf(state);
     const key = JSON.stringify([snapshot.handlersFingerprint, state.project.spec.handlers, entries]);
-    if (kept?.key !== key) {
-      kept = { key, bundled: await options.bundleHandlers({ handlersDir: state.project.spec.handlers, entries }) };
-    }
-    return kept.bundled;
+    if (kept?.key === key) return kept.bundled;
+    const bundled = await options.bundleHandlers({ handlersDir: state.project.spec.handlers, entries });
+    // What went wrong may go right the next time, without an edit: packages that are still being installed.
+    kept = bundled.problems.length === 0 ? { key, bundled } : null;
+    return bundled;
   };
   return async (signal) => {
     for (let tries = 1; tries <= LOOK_TRIES; tries++) {

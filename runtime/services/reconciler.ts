@@ -1,7 +1,7 @@
 import { describeError, TurnoError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { RejectedError, UnknownOutcomeError } from "../protocol/ports/errors.ts";
-import type { ProjectSource, RevisionStore, RevisionSummary } from "../protocol/ports/revisions.ts";
+import type { ProjectSource, RevisionStore, RevisionSummary, SourceIdentity } from "../protocol/ports/revisions.ts";
 import type { Doorbell } from "../protocol/ports/transport.ts";
 import { applyDesired, isOwnedByOther } from "../reconcile/apply.ts";
 import type { Look } from "../reconcile/look.ts";
@@ -41,6 +41,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   const { source, store } = options;
   const report = createSyncReport(options.logger);
   let last: { readonly fingerprint: string; readonly outcome: SyncOutcome } | null = null;
+  let wasInForce = false;
 
   const sync = async (signal: AbortSignal): Promise<SyncOutcome> => {
     let found: Look;
@@ -50,11 +51,23 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
       if (error instanceof TurnoError) return { kind: "refused", error };
       throw error;
     }
-    const { fingerprint } = found.snapshot;
+    if (found.kind === "invalid") return remember(found, found);
+    // Files that were invalid may be valid without an edit: a program that reads them may have been missing.
+    const again = last?.fingerprint === found.snapshot.fingerprint ? last.outcome : null;
+    if (again === null || again.kind === "invalid") {
+      return remember(found, await applyLook({ found, options, isFirst: !wasInForce }));
+    }
     // Whatever others applied meanwhile: only files that changed are brought into force.
-    if (last?.fingerprint === fingerprint) return confirm(last.outcome, await store.revisionInForce());
-    const outcome = found.kind === "invalid" ? found : await applyLook({ found, options, isFirst: last === null });
-    last = { fingerprint, outcome };
+    const inForce = await store.revisionInForce();
+    if (isInForce(found, inForce, source.identity)) {
+      return remember(found, { kind: "unchanged", revision: inForce, problems: found.problems });
+    }
+    return again.kind === "refused" ? again : replaced(again.revision, inForce);
+  };
+
+  const remember = ({ snapshot }: Look, outcome: SyncOutcome): SyncOutcome => {
+    last = { fingerprint: snapshot.fingerprint, outcome };
+    wasInForce ||= outcome.kind === "applied" || outcome.kind === "unchanged";
     return outcome;
   };
 
@@ -89,11 +102,17 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   };
 }
 
-/** The same files again: still in force, or somebody else's are by now. */
-function confirm(outcome: SyncOutcome, inForce: RevisionSummary | null): SyncOutcome {
-  if (outcome.kind !== "applied" && outcome.kind !== "unchanged") return outcome;
-  const { revision, problems } = outcome;
-  if (inForce?.number === revision.number) return { kind: "unchanged", revision, problems };
+/** Also when somebody else brought the very same files into force. */
+function isInForce(
+  { desired }: Look & { readonly kind: "ready" },
+  inForce: RevisionSummary | null,
+  source: SourceIdentity,
+): inForce is RevisionSummary {
+  return inForce?.contentHash === desired.contentHash && !isOwnedByOther(source, { owner: inForce.source });
+}
+
+/** The same files again, and somebody else's are in force by now. */
+function replaced(revision: RevisionSummary, inForce: RevisionSummary | null): SyncOutcome {
   const error = new TurnoError(
     "TURNO_SOURCE_STALE",
     `expected revision ${revision.number}, made of these files, to be in force, found revision ${inForce?.number}, applied by ${inForce?.appliedBy}`,

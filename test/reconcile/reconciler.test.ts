@@ -3,9 +3,12 @@ import { rmSync, unlinkSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../runtime/adapters/system/clock.ts";
+import { silentLogger } from "../../runtime/core/logger.ts";
 import { RejectedError } from "../../runtime/protocol/ports/errors.ts";
 import type { RevisionStore } from "../../runtime/protocol/ports/revisions.ts";
 import type { EngineEvent } from "../../runtime/protocol/ports/surroundings.ts";
+import { applyDesired } from "../../runtime/reconcile/apply.ts";
+import { createLook } from "../../runtime/reconcile/look.ts";
 import type { Reconciler } from "../../runtime/services/reconciler.ts";
 import { bundleByContent, declare, openReconcileProject, type ReconcileProject } from "./reconcile-project.ts";
 
@@ -84,6 +87,63 @@ describe("one pass", () => {
       problems: [{ code: "TURNO_HANDLER_BUNDLE", file: "handlers/a.ts", message: "it is broken" }],
     });
     expect(await bundleInForce()).toBe("export default 1;\n");
+  });
+
+  it("takes files for valid once they are, though nobody wrote them meanwhile", async () => {
+    const bundle = bundleByContent(project.root);
+    let isInstalled = false;
+    const reconciler = project.reconciler({
+      bundleHandlers: async (request) => {
+        if (isInstalled) return bundle(request);
+        const problem = { file: "handlers/a.ts", line: 1, column: 1, message: "the package is not there yet" };
+        return { bundles: [], problems: [problem] };
+      },
+    });
+    expect((await reconciler.syncOnce(never)).kind).toBe("invalid");
+    expect((await reconciler.syncOnce(never)).kind).toBe("invalid");
+    isInstalled = true;
+    expect((await reconciler.syncOnce(never)).kind).toBe("applied");
+    expect(await nextFireHour()).toBe(1);
+  });
+
+  it("is content when somebody else brought the same files into force, after it refused to", async () => {
+    const reconciler = project.reconciler();
+    await reconciler.syncOnce(never);
+    rmSync(join(project.root, "turno.d"), { recursive: true });
+    expect((await reconciler.syncOnce(never)).kind).toBe("refused");
+    const look = project.lookOptions();
+    const found = await createLook(look)(never);
+    if (found.kind !== "ready") throw new Error("expected valid files");
+    const { snapshot, desired } = found;
+    const inForce = await project.store.revisionInForce();
+    await applyDesired(project.store, {
+      ...{ desired, source: look.source.identity, provenance: snapshot.provenance, appliedBy: "a person" },
+      ...{ base: inForce?.number ?? null, confirmDeletes: true, takeOver: false },
+    });
+    expect(await reconciler.syncOnce(never)).toMatchObject({ kind: "unchanged", revision: { appliedBy: "a person" } });
+    expect(await project.store.loadSyncStatus()).toMatchObject([{ ok: true }]);
+  });
+
+  it("keeps what is broken apart from what is merely worth a look", async () => {
+    project.write("turno.d/0.yaml", "apiVersion: turno/v1\nkind: Queue\nmetadata: { name: unserved }\n");
+    project.write("turno.d/a.yaml", declare({ cron: "0 99 * * *" }));
+    await project.reconciler().syncOnce(never);
+    const [status] = await project.store.loadSyncStatus();
+    expect(status?.problems.map(({ code }) => code)).toEqual(["TURNO_CRON_INVALID", "TURNO_CONFIG_UNSERVED_QUEUE"]);
+  });
+
+  it("tells that a changed spec.runtime needs a restart", async () => {
+    const lines: string[] = [];
+    const logger = { ...silentLogger, warn: (message: string) => void lines.push(message) };
+    const reconciler = project.reconciler({ logger });
+    await reconciler.syncOnce(never);
+    expect(lines).toEqual([]);
+    project.write(
+      "turno.yaml",
+      "apiVersion: turno/v1\nkind: Project\nmetadata: { name: test }\nspec: { timeZone: UTC, include: [turno.d/*.yaml], runtime: { samples: false } }\n",
+    );
+    await reconciler.syncOnce(never);
+    expect(lines).toEqual([expect.stringMatching(/^spec.runtime changed: restart needed/)]);
   });
 
   it("looks again when a handler changed while it was bundled", async () => {
