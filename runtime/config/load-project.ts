@@ -76,7 +76,7 @@ export function loadProject(files: Files, options: LoadProjectOptions = {}): Loa
   const sorted = sortProblems(problems);
   const project = checked === null || hasErrors(checked.problems) ? null : checked.object;
   if (project === null || hasErrors(sorted)) return { state: null, project, problems: sorted };
-  const state = { project, objects, contentHash: hashState({ project, objects }) };
+  const state = { project, objects, includedFiles: others.length, contentHash: hashState({ project, objects }) };
   return { state: deepFreeze(state), project, problems: sorted };
 }
 

@@ -126,6 +126,8 @@ export interface RuntimeSettings {
 /** Everything the files declare: the project's own settings and the objects, sorted by kind and name. */
 export interface DesiredState {
   readonly project: ProjectObject;
+  /** Files that the includes match; none of them may mean that the folder is not what it should be. */
+  readonly includedFiles: number;
   readonly objects: readonly DeclaredObject[];
   /** SHA-256 over the objects, their positions and the handler bundles; equal input gives an equal hash. */
   readonly contentHash: string;

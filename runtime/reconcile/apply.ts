@@ -66,10 +66,14 @@ export async function applyDesired(store: RevisionStore, request: ApplyRequest):
   );
 }
 
-/** Whether the includes match nothing now while objects from included files are in force. */
+/**
+ * Whether the includes match no file now, which would remove what such files declared: a wrong folder or an empty
+ * checkout looks like that. Files that declare nothing any more, or whose samples are switched off, say it themselves.
+ */
 export function removesEverything(desired: Desired, applied: Pick<AppliedState, "objects">): boolean {
-  const isIncluded = ({ file }: DeclaredObject) => file !== "turno.yaml";
-  return applied.objects.some(isIncluded) && !desired.objects.some(isIncluded);
+  if (desired.includedFiles > 0) return false;
+  const kept = new Set(desired.objects.map(addressOf));
+  return applied.objects.some((object) => object.file !== "turno.yaml" && !kept.has(addressOf(object)));
 }
 
 /** Whether the installation's objects belong to another source than this one. */

@@ -19,6 +19,8 @@ export interface Desired {
   readonly project: ProjectObject;
   /** Sorted by kind and name. */
   readonly objects: readonly DeclaredObject[];
+  /** Files that the includes match. */
+  readonly includedFiles: number;
   readonly bundles: readonly HandlerBundle[];
   /** By job type. */
   readonly definitions: ReadonlyMap<string, { readonly hash: string; readonly definition: JobDefinition }>;
@@ -28,7 +30,7 @@ export interface Desired {
 
 /** Joins the files' objects with the bundles of their handlers. Handlers that ship with Turno have none. */
 export function composeDesired(
-  state: Pick<DesiredState, "project" | "objects">,
+  state: Pick<DesiredState, "project" | "objects" | "includedFiles">,
   bundles: readonly HandlerBundle[],
 ): Desired {
   const bundleHashes = new Map(bundles.map(({ handler, hash }) => [handler, hash]));
@@ -47,6 +49,7 @@ export function composeDesired(
   return {
     project,
     objects: state.objects,
+    includedFiles: state.includedFiles,
     bundles,
     definitions,
     contentHash: hashState({ project, objects: state.objects, extra }),

@@ -109,7 +109,8 @@ export function desire(
     const code = options.code ?? "export default 1;";
     return { hash: `sha256:${handler}:${code}`, handler, code, externals: {} };
   });
-  return composeDesired({ project: options.project ?? project(), objects: all }, bundles);
+  const includedFiles = new Set(all.map(({ file }) => file)).size;
+  return composeDesired({ project: options.project ?? project(), objects: all, includedFiles }, bundles);
 }
 
 /** An installation before its first apply. */

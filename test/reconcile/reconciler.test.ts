@@ -1,5 +1,5 @@
 import { EventEmitter, once } from "node:events";
-import { rmSync, unlinkSync, utimesSync } from "node:fs";
+import { readFileSync, rmSync, unlinkSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../runtime/adapters/system/clock.ts";
@@ -190,6 +190,24 @@ describe("one pass", () => {
     expect(await project.store.loadSyncStatus()).toMatchObject([
       { ok: false, problems: [{ code: "TURNO_PROJECT_MISSING" }] },
     ]);
+  });
+
+  it("removes what its files no longer declare, down to the last object", async () => {
+    const reconciler = project.reconciler();
+    await reconciler.syncOnce(never);
+    project.write("turno.d/a.yaml", "# nothing any more\n");
+    expect((await reconciler.syncOnce(never)).kind).toBe("applied");
+    expect((await project.store.loadApplied()).objects).toEqual([]);
+  });
+
+  it("lets everything move into turno.yaml", async () => {
+    const reconciler = project.reconciler();
+    await reconciler.syncOnce(never);
+    const own = readFileSync(join(project.root, "turno.yaml"), "utf8");
+    project.write("turno.yaml", `${own}---\n${declare({ cron: "0 1 * * *" })}`);
+    rmSync(join(project.root, "turno.d"), { recursive: true });
+    expect((await reconciler.syncOnce(never)).kind).toBe("applied");
+    expect((await project.store.loadApplied()).objects.map(({ file }) => file)).toEqual(["turno.yaml", "turno.yaml"]);
   });
 
   it("never writes over a newer revision while its own files stay the same (B11)", async () => {
