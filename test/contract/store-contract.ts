@@ -965,12 +965,13 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
 
     describe("clean-up", () => {
       it("can be called at any time, again and again", async () => {
+        const { signal } = new AbortController();
         const job = await claimOne();
         await store.finishJob(worker, finishOf(job));
         for (let round = 0; round < 2; round++) {
           await store.preparePartitions();
-          await store.foldCounters();
-          expect(await store.dropExpired()).toBe(0);
+          await store.foldCounters(signal);
+          expect(await store.dropExpired(signal)).toBe(0);
         }
         expect(await view(job.id)).toMatchObject({ state: "Succeeded" });
       });

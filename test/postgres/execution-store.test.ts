@@ -220,7 +220,7 @@ describe("the hot path on PostgreSQL", () => {
   });
 
   test("counters add up to what lies in the tables", async () => {
-    await createCleanupStore(database).foldCounters();
+    await createCleanupStore(database).foldCounters(new AbortController().signal);
     const counted = await database.query<{ queue: string }>(
       "select queue, enqueued::int, processing::int, scheduled::int from turno.queue_counts order by queue",
     );

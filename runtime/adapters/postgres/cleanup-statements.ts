@@ -5,6 +5,13 @@ export const EXPIRING = ["jobs_final", "job_attempts_final", "job_state_changes_
 export const LOCK_PARTITIONS = `
 select pg_advisory_xact_lock(hashtext('turno.partitions'))`;
 
+/**
+ * Behind a statement that waits for a whole table, every finish and every reader waits too. A dump or a forgotten session holds
+ * tables for hours: then it is given up soon, and the next round tries again.
+ */
+export const WAIT_BRIEFLY = `
+set local lock_timeout = '200ms'`;
+
 /** Days (YYYYMMDD and the next one as dates) that finishing jobs will need in the coming two days and that are not there. */
 export const MISSING_DAYS = `
 with kept as (
@@ -53,45 +60,70 @@ where i.inhparent in ('turno.jobs_final'::regclass, 'turno.job_attempts_final'::
   and to_date(right(c.relname, 8), 'YYYYMMDD') < current_date
 order by c.relname`;
 
-/** Payloads of a partition's jobs. The name comes from EXPIRED_PARTITIONS. */
-export const deletePayloadsOf = (partition: string): string => `
-delete from turno.job_payloads p using turno.${partition} j where j.payload_external and p.job_id = j.id`;
+/** Rows that one statement takes, so that it stays short. */
+export const PORTION = 5_000;
+
+/** How many rows a statement took, as every portion tells it. */
+const TAKEN = `
+select count(*)::int as taken`;
+
+/**
+ * Jobs of one table with a payload of its own, and that payload; jobs that are requeued at this moment escape with theirs.
+ * The table's name comes from EXPIRED_PARTITIONS.
+ */
+export const deleteExternal = (table: string): string => `
+with gone as (
+  delete from turno.${table}
+  where ctid = any (array(select ctid from turno.${table} where payload_external and expires_on < current_date limit ${PORTION}))
+  returning id
+),
+payloads as (
+  delete from turno.job_payloads p using gone g where p.job_id = g.id
+)${TAKEN} from gone`;
 
 export const dropPartition = (partition: string): string => `
 drop table turno.${partition}`;
 
-/** What expired in the default partitions, in bounded steps. */
-export const DELETE_EXPIRED_REST = [
-  `with gone as (
-    delete from turno.jobs_final_rest where (id, expires_on) in (select id, expires_on from turno.jobs_final_rest where expires_on < current_date limit 5000) returning id, payload_external
-  )
-  delete from turno.job_payloads p using gone g where g.payload_external and p.job_id = g.id`,
-  `delete from turno.job_attempts_final_rest where ctid in (select ctid from turno.job_attempts_final_rest where expires_on < current_date limit 20000)`,
-  `delete from turno.job_state_changes_final_rest where ctid in (select ctid from turno.job_state_changes_final_rest where expires_on < current_date limit 20000)`,
-  `delete from turno.dead_letters where expires_on < current_date`,
-  `delete from turno.schedule_fires where decided_at < now() - interval '400 days'`,
-  `delete from turno.minute_statistics where minute < now() - interval '400 days'`,
+const deletePortion = (table: string, isExpired: string): string => `
+with gone as (
+  delete from turno.${table}
+  where ctid = any (array(select ctid from turno.${table} where ${isExpired} limit ${PORTION}))
+  returning 1
+)${TAKEN} from gone`;
+
+/** What expired outside of the day partitions; each is repeated while it takes whole portions. */
+export const DELETE_EXPIRED = [
+  deleteExternal("jobs_final_rest"),
+  ...["jobs_final_rest", "job_attempts_final_rest", "job_state_changes_final_rest", "dead_letters"].map((table) =>
+    deletePortion(table, "expires_on < current_date"),
+  ),
+  deletePortion("schedule_fires", "decided_at < now() - interval '400 days'"),
+  deletePortion("minute_statistics", "minute < now() - interval '400 days'"),
 ] as const;
 
-/** Folds the deltas into totals by queue and figures by minute; one statement, so a reader sees each move once. */
+/** Folds a portion of the deltas into totals by queue and figures by minute; one statement, so a reader sees each move once. */
 export const FOLD_COUNTERS = `
 with folded as (
-  delete from turno.counter_deltas returning *
+  delete from turno.counter_deltas
+  where ctid = any (array(select ctid from turno.counter_deltas limit ${PORTION}))
+  returning *
 ),
 counts as (
   insert into turno.queue_counts as c (queue, scheduled, enqueued, processing)
   select queue, sum(scheduled), sum(enqueued), sum(processing) from folded group by queue
   on conflict (queue) do update
   set scheduled = c.scheduled + excluded.scheduled, enqueued = c.enqueued + excluded.enqueued, processing = c.processing + excluded.processing
-)
-insert into turno.minute_statistics as m (minute, queue, succeeded, failed, cancelled, executions, failures, ran_ms)
-select date_trunc('minute', at), queue, sum(succeeded), sum(failed), sum(cancelled), sum(executions), sum(failures), sum(ran_ms)
-from folded
-where succeeded <> 0 or failed <> 0 or cancelled <> 0 or executions <> 0 or failures <> 0
-group by 1, 2
-on conflict (minute, queue) do update
-set succeeded = m.succeeded + excluded.succeeded, failed = m.failed + excluded.failed, cancelled = m.cancelled + excluded.cancelled,
-  executions = m.executions + excluded.executions, failures = m.failures + excluded.failures, ran_ms = m.ran_ms + excluded.ran_ms`;
+),
+minutes as (
+  insert into turno.minute_statistics as m (minute, queue, succeeded, failed, cancelled, executions, failures, ran_ms)
+  select date_trunc('minute', at), queue, sum(succeeded), sum(failed), sum(cancelled), sum(executions), sum(failures), sum(ran_ms)
+  from folded
+  where succeeded <> 0 or failed <> 0 or cancelled <> 0 or executions <> 0 or failures <> 0
+  group by 1, 2
+  on conflict (minute, queue) do update
+  set succeeded = m.succeeded + excluded.succeeded, failed = m.failed + excluded.failed, cancelled = m.cancelled + excluded.cancelled,
+    executions = m.executions + excluded.executions, failures = m.failures + excluded.failures, ran_ms = m.ran_ms + excluded.ran_ms
+)${TAKEN} from folded`;
 
 /** Job types whose document is gone and whose last job has drained. */
 export const FORGET_DRAINED_TYPES = `

@@ -1,8 +1,9 @@
+import { RejectedError } from "../../protocol/ports/errors.ts";
 import type { CleanupStore } from "../../protocol/ports/workers.ts";
 import {
   createPartition,
-  DELETE_EXPIRED_REST,
-  deletePayloadsOf,
+  DELETE_EXPIRED,
+  deleteExternal,
   dropPartition,
   EXPIRED_PARTITIONS,
   EXPIRING,
@@ -10,51 +11,82 @@ import {
   FORGET_DRAINED_TYPES,
   LOCK_PARTITIONS,
   MISSING_DAYS,
+  PORTION,
   REST_HAS_DAY,
+  WAIT_BRIEFLY,
 } from "./cleanup-statements.ts";
-import { MOVE_HISTORY } from "./execution-statements.ts";
+import { MOVE_LEFT_BEHIND } from "./execution-statements.ts";
 import type { Database } from "./pool.ts";
 import { PRUNE_WORKERS } from "./worker-statements.ts";
+
+/** Somebody holds on to the table (55P03), or has put rows where a partition was to go (23514). */
+const IN_USE: ReadonlySet<string> = new Set(["55P03", "23514"]);
+
+interface Day {
+  readonly suffix: string;
+  readonly from_day: string;
+  readonly to_day: string;
+}
 
 /** Housekeeping: whatever expires is dropped by the day, whole partitions at a time. */
 export function createCleanupStore(database: Database): CleanupStore {
   return {
     async preparePartitions() {
-      await database.transaction(async (query) => {
-        await query(LOCK_PARTITIONS);
-        const days = await query<{ suffix: string; from_day: string; to_day: string }>(MISSING_DAYS);
-        for (const day of days) {
-          const [rest] = await query<{ has: boolean }>(REST_HAS_DAY, [day.from_day, day.to_day]);
-          if (rest?.has === true) continue;
-          for (const parent of EXPIRING) {
-            await query(createPartition({ parent, suffix: day.suffix, from: day.from_day, to: day.to_day }));
-          }
-        }
-      });
+      for (const day of await database.query<Day>(MISSING_DAYS)) await changeTables((query) => createDay(query, day));
     },
 
-    async dropExpired() {
-      const dropped = await database.transaction(async (query) => {
-        await query(LOCK_PARTITIONS);
-        const expired = await query<{ name: string }>(EXPIRED_PARTITIONS);
-        for (const { name } of expired) {
-          if (name.startsWith("jobs_final_")) await query(deletePayloadsOf(name));
-          await query(dropPartition(name));
-        }
-        return expired.length;
-      });
-      await database.query(MOVE_HISTORY, [null]);
-      for (const statement of DELETE_EXPIRED_REST) await database.query(statement);
+    async dropExpired(signal) {
+      let dropped = 0;
+      for (const { name } of await database.query<{ name: string }>(EXPIRED_PARTITIONS)) {
+        if (name.startsWith("jobs_final_")) await repeat(deleteExternal(name), { fullPortion: PORTION, signal });
+        if (signal.aborted) return dropped;
+        if (await changeTables((query) => query(dropPartition(name)))) dropped += 1;
+      }
+      await repeat(MOVE_LEFT_BEHIND, { fullPortion: 1, signal });
+      for (const statement of DELETE_EXPIRED) await repeat(statement, { fullPortion: PORTION, signal });
       await database.query(FORGET_DRAINED_TYPES);
       return dropped;
     },
 
-    async foldCounters() {
-      await database.query(FOLD_COUNTERS);
-    },
+    foldCounters: (signal) => repeat(FOLD_COUNTERS, { fullPortion: PORTION, signal }),
 
     async pruneWorkers(olderThanMs) {
       return (await database.query(PRUNE_WORKERS, [olderThanMs])).length;
     },
   };
+
+  /** As long as a statement finds a full portion; a portion is over soon, so the signal is heard between two. */
+  async function repeat(
+    statement: string,
+    { fullPortion, signal }: { readonly fullPortion: number; readonly signal: AbortSignal },
+  ): Promise<void> {
+    while (!signal.aborted) {
+      const [row] = await database.query<{ taken: number }>(statement);
+      if ((row?.taken ?? 0) < fullPortion) return;
+    }
+  }
+
+  /**
+   * One change in a transaction of its own: finishes take the tables in another order, and two at once could lock with them.
+   * False: the tables are in use; the next round looks again.
+   */
+  async function changeTables(change: (query: Database["query"]) => Promise<unknown>): Promise<boolean> {
+    try {
+      await database.transaction(async (query) => {
+        await query(WAIT_BRIEFLY);
+        await query(LOCK_PARTITIONS);
+        await change(query);
+      });
+      return true;
+    } catch (error) {
+      if (error instanceof RejectedError && IN_USE.has(error.sqlState ?? "")) return false;
+      throw error;
+    }
+  }
+}
+
+async function createDay(query: Database["query"], { suffix, from_day: from, to_day: to }: Day): Promise<void> {
+  const [rest] = await query<{ has: boolean }>(REST_HAS_DAY, [from, to]);
+  if (rest?.has === true) return;
+  for (const parent of EXPIRING) await query(createPartition({ parent, suffix, from, to }));
 }

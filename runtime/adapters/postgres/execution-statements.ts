@@ -126,7 +126,8 @@ select code from turno.handler_bundles where hash = $1`;
  * attempt and the history rows. A success wins over a cancel request.
  * $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] results (JSON) · $5 text[] result errors · $6 bigint[] ran ms
  * $7 bigint[] retain ms · $8 text[] bundle hashes · $9 bigint[] revisions
- * Returns the jobs that landed; one that is missing was fenced, or has landed before.
+ * Returns the jobs that landed, with the day that their earlier history is to follow them to; one that is missing was fenced, or has
+ * landed before.
  */
 export const FINISH_SUCCEEDED = `
 with input as (
@@ -163,14 +164,14 @@ counted as (
   insert into turno.counter_deltas (queue, processing, succeeded, executions, ran_ms)
   select queue, -count(*), count(*), count(*), coalesce(sum(ran_ms), 0) from ended group by queue
 )
-select id, has_history from ended`;
+select id, case when has_history then expires end as history_to from ended`;
 
 /**
  * Processing → Scheduled, Failed or Cancelled. A cancel request turns everything but a success into Cancelled.
  * $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] next states · $5 text[] attempt outcomes · $6 text[] reasons
  * $7 text[] charges · $8 bigint[] delay ms · $9 text[] holds · $10 text[] errors · $11 text[] stacks · $12 bigint[] ran ms
  * $13 bigint[] retain failed ms · $14 bigint[] retain cancelled ms · $15 text[] bundle hashes · $16 bigint[] revisions
- * Returns the jobs that landed with the state they went to.
+ * Returns the jobs that landed with the state they went to, and the day as FINISH_SUCCEEDED.
  */
 export const FINISH_OTHERWISE = `
 with input as (
@@ -265,9 +266,9 @@ counted as (
   from (select queue, next, ran_ms, outcome from ended_live union all select queue, next, ran_ms, outcome from ended_final) as ended
   group by queue
 )
-select id, next, has_history from ended_final
+select id, next, case when has_history then expires end as history_to from ended_final
 union all
-select id, next, false from ended_live`;
+select id, next, null from ended_live`;
 
 /**
  * The executions whose end was written already. $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] outcomes · $5 boolean[] the handler ran
@@ -289,20 +290,11 @@ where case when i.ran then exists (
   end`;
 
 /**
- * Attempts and history of earlier executions follow their finished job into the final partitions.
- * $1 uuid[] jobs; null: every job that has left the live partition (the net for a crash right after a finish).
+ * Attempts and history of earlier executions follow their finished job into the final partitions. Its row is locked, so that it is
+ * not requeued or deleted at the same time: who does that looks for history where it was before.
  */
-export const MOVE_HISTORY = `
-with done as (
-  select f.id, f.expires_on
-  from turno.jobs_final f
-  where f.id = any (coalesce($1::uuid[], (
-    select array_agg(job_id) from (
-      (select a.job_id from turno.job_attempts_live a where not exists (select from turno.jobs_live j where j.id = a.job_id) limit 1000)
-      union
-      (select c.job_id from turno.job_state_changes_live c where not exists (select from turno.jobs_live j where j.id = c.job_id) limit 1000)
-    ) as left_behind)))
-),
+const moveHistory = (options: { readonly done: string; readonly result: string }): string => `
+with ${options.done},
 old_attempts as (
   delete from turno.job_attempts_live a using done d where a.job_id = d.id returning a.*, d.expires_on as expires
 ),
@@ -312,9 +304,48 @@ attempts as (
 ),
 old_changes as (
   delete from turno.job_state_changes_live c using done d where c.job_id = d.id returning c.*, d.expires_on as expires
+),
+changes as (
+  insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
+  select job_id, true, expires, at, from_state, to_state, reason from old_changes
 )
-insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
-select job_id, true, expires, at, from_state, to_state, reason from old_changes`;
+${options.result}`;
+
+/** $1 uuid[] jobs · $2 date[] the days they expire on. */
+export const MOVE_HISTORY = moveHistory({
+  done: `done as (
+  select id, expires_on
+  from turno.jobs_final
+  where id = any ($1::uuid[]) and expires_on = any ($2::date[])
+  for update skip locked
+)`,
+  result: "select id from done",
+});
+
+/**
+ * The net for a crash right after a finish, and for ends that do not care: the history of every job that has left the live partition,
+ * in portions of \`taken\` jobs. History of a job that is nowhere goes.
+ */
+export const MOVE_LEFT_BEHIND = moveHistory({
+  done: `left_behind as materialized (
+  (select a.job_id from turno.job_attempts_live a where not exists (select from turno.jobs_live j where j.id = a.job_id) limit 1000)
+  union
+  (select c.job_id from turno.job_state_changes_live c where not exists (select from turno.jobs_live j where j.id = c.job_id) limit 1000)
+),
+done as (
+  select f.id, f.expires_on from turno.jobs_final f join left_behind l on l.job_id = f.id for update of f skip locked
+),
+orphans as materialized (
+  select job_id from left_behind l where not exists (select from turno.jobs_final f where f.id = l.job_id)
+),
+orphan_attempts as (
+  delete from turno.job_attempts_live a using orphans o where a.job_id = o.job_id
+),
+orphan_changes as (
+  delete from turno.job_state_changes_live c using orphans o where c.job_id = o.job_id
+)`,
+  result: "select ((select count(*) from done) + (select count(*) from orphans))::int as taken",
+});
 
 /**
  * Processing → Scheduled for claims that never started: due at once, in their old place, nothing recorded. Those with a

@@ -28,10 +28,10 @@ import {
   LOAD_DEFINITIONS,
   LOCK_QUEUE,
   MARK_STARTED,
-  MOVE_HISTORY,
   REPORT_PROGRESS,
   RETURN_CLAIMS,
 } from "./execution-statements.ts";
+import { createHistoryMover, type FinishedHistory } from "./history-mover.ts";
 import type { Database } from "./pool.ts";
 
 /** Most finishes that go in one statement. */
@@ -87,6 +87,7 @@ export function createExecutionStore({
 }: ExecutionStoreOptions): ExecutionStore & DeliveryStore {
   /** Monotonic; before that a queue is known to be limited or suspended. */
   const limitedUntilMs = new Map<string, number>();
+  const moveHistory = createHistoryMover({ database, logger });
 
   const finishSucceeded = createBatcher<FinishRequest, FinishOutcome>({
     lanes: 2,
@@ -100,7 +101,7 @@ export function createExecutionStore({
   });
 
   async function runSucceeded(workerId: WorkerId, finishes: readonly Finish[]): Promise<FinishOutcome[]> {
-    const landed = await database.query<{ id: JobId; has_history: boolean }>(FINISH_SUCCEEDED, [
+    const landed = await database.query<FinishedHistory>(FINISH_SUCCEEDED, [
       workerId,
       finishes.map((finish) => finish.jobId),
       finishes.map((finish) => String(finish.token)),
@@ -111,12 +112,12 @@ export function createExecutionStore({
       finishes.map((finish) => finish.bundleHash),
       finishes.map((finish) => finish.revision),
     ]);
-    moveHistory(landed.flatMap((row) => (row.has_history ? [row.id] : [])));
+    moveHistory(landed);
     return withReadBack(workerId, finishes, new Map(landed.map((row) => [row.id, "landed"])));
   }
 
   async function runOtherwise(workerId: WorkerId, finishes: readonly Finish[]): Promise<FinishOutcome[]> {
-    const landed = await database.query<{ id: JobId; next: string; has_history: boolean }>(FINISH_OTHERWISE, [
+    const landed = await database.query<FinishedHistory & { next: string }>(FINISH_OTHERWISE, [
       workerId,
       finishes.map((finish) => finish.jobId),
       finishes.map((finish) => String(finish.token)),
@@ -134,7 +135,7 @@ export function createExecutionStore({
       finishes.map((finish) => finish.bundleHash),
       finishes.map((finish) => finish.revision),
     ]);
-    moveHistory(landed.flatMap((row) => (row.has_history ? [row.id] : [])));
+    moveHistory(landed);
     const wanted = new Map(finishes.map((finish) => [finish.jobId, finish.next]));
     return withReadBack(
       workerId,
@@ -163,14 +164,6 @@ export function createExecutionStore({
         outcomes.set(id, cancelled && wanted.get(id) !== "Cancelled" ? "cancelled" : "landed");
     }
     return finishes.map((finish) => outcomes.get(finish.jobId) ?? "fenced");
-  }
-
-  function moveHistory(jobs: readonly JobId[]): void {
-    if (jobs.length === 0) return;
-    // Housekeeping after the commit; the leader's sweep moves what a crash here leaves behind.
-    database.query(MOVE_HISTORY, [jobs]).catch((error: unknown) => {
-      logger.debug("history stays behind until the next sweep", { error: describeError(error) });
-    });
   }
 
   /** Takes from a queue as far as its limit allows; `values` are the parameters of both statements. */

@@ -106,6 +106,13 @@ union all
 select state, false from turno.jobs_final where id = $1::uuid and not exists (select from target)`;
 
 /**
+ * Before REQUEUE_JOB and DELETE_JOB in the same transaction: what moves the job's history ends first, so that they see where it is.
+ * $1 uuid job.
+ */
+export const LOCK_FINISHED = `
+select from turno.jobs_final where id = $1::uuid for update`;
+
+/**
  * Failed, Cancelled, Succeeded → Enqueued with a new generation and fresh budgets; attempts and timeline come along.
  * $1 uuid job. The row tells the state before; requeued is false when the job is not finished; no row: no such job.
  */

@@ -4,7 +4,7 @@ import type { JobId } from "../../core/ids.ts";
 import type { CreatedJob, JobStore } from "../../protocol/ports/jobs.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { type FinalState, isFinal, type JobState } from "../../protocol/states.ts";
-import { CANCEL_JOB, DELETE_JOB, INSERT_JOBS, LOAD_JOB_TYPES, REQUEUE_JOB } from "./job-statements.ts";
+import { CANCEL_JOB, DELETE_JOB, INSERT_JOBS, LOAD_JOB_TYPES, LOCK_FINISHED, REQUEUE_JOB } from "./job-statements.ts";
 import type { Database } from "./pool.ts";
 
 /** Payloads above this many bytes of JSON are stored once, beside the row. */
@@ -60,7 +60,7 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
 
     async requeueJob(id) {
       const row = await findMoving(() =>
-        database.query<{ state: JobState; queue: string; requeued: boolean }>(REQUEUE_JOB, [id]),
+        onFinished<{ state: JobState; queue: string; requeued: boolean }>(REQUEUE_JOB, id),
       );
       if (row === undefined) return { kind: "not-found" };
       if (!row.requeued) return { kind: "refused", state: row.state };
@@ -69,11 +69,18 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
     },
 
     async deleteJob(id) {
-      const row = await findMoving(() => database.query<{ state: JobState; deleted: boolean }>(DELETE_JOB, [id]));
+      const row = await findMoving(() => onFinished<{ state: JobState; deleted: boolean }>(DELETE_JOB, id));
       if (row === undefined) return { kind: "not-found" };
       return row.deleted ? { kind: "deleted" } : { kind: "refused", state: row.state };
     },
   };
+
+  function onFinished<Row extends object>(statement: string, id: JobId): Promise<Row[]> {
+    return database.transaction(async (query) => {
+      await query(LOCK_FINISHED, [id]);
+      return query<Row>(statement, [id]);
+    });
+  }
 }
 
 /**

@@ -27,13 +27,13 @@ export interface WorkerStore {
   releaseTerm(request: { readonly duty: Duty; readonly workerId: WorkerId }): Promise<void>;
 }
 
-/** The leader's housekeeping. */
+/** The leader's housekeeping; what can take long ends early at the signal, and goes on in the next round. */
 export interface CleanupStore {
   /** Creates the day partitions that finishing jobs will need. */
   preparePartitions(): Promise<void>;
   /** Drops what has expired; returns the number of partitions dropped. */
-  dropExpired(): Promise<number>;
+  dropExpired(signal: AbortSignal): Promise<number>;
   /** Folds counter deltas into totals and minute statistics. */
-  foldCounters(): Promise<void>;
+  foldCounters(signal: AbortSignal): Promise<void>;
   pruneWorkers(olderThanMs: number): Promise<number>;
 }
