@@ -40,7 +40,7 @@ async function readPackages(path) {
 }
 
 /** The npm that runs this script, else the one on the PATH. */
-function npmCommand() {
+export function npmCommand() {
   const self = process.env.npm_execpath;
   if (self?.endsWith(".js")) return [process.execPath, self];
   return [process.platform === "win32" ? "npm.cmd" : "npm"];

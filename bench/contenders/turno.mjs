@@ -1,0 +1,112 @@
+import { cp, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createJobStore } from "../../dist/runtime/adapters/postgres/job-store.js";
+import { systemIds } from "../../dist/runtime/adapters/system/ids.js";
+import { openStores } from "../../dist/runtime/compose.js";
+import { silentLogger } from "../../dist/runtime/core/logger.js";
+import { capture, ROOT } from "../../scripts/project.mjs";
+import { pollRemaining } from "../measure.mjs";
+import { startWorkerProcess } from "./worker-process.mjs";
+
+const BATCH = 1_000;
+const SLOTS = 24;
+const PROGRAM = join(ROOT, "bin", "turno.js");
+/** Written by the statement that finishes jobs, and a few hundred rows at most. */
+const SUCCEEDED = `
+select ((select coalesce(sum(succeeded), 0) from turno.counter_deltas) + (select coalesce(sum(succeeded), 0) from turno.minute_statistics))::int as succeeded`;
+const PROBES = `
+select result #>> '{}' as started from turno.jobs_final where type = 'probe' and state = 'Succeeded' order by id desc limit $1`;
+const CHECK = `
+select count(*) filter (where state = 'Succeeded')::int as succeeded, count(*)::int as finished,
+  (select count(*) from turno.jobs_live)::int as live, (select count(*) from turno.job_attempts)::int as attempts,
+  (select count(*) from turno.job_state_changes)::int as changes
+from turno.jobs_final`;
+
+/** Turno with everything on: one `turno worker` that leads all duties, handlers in threads, attempts and timeline written. */
+export async function openTurno({ url, folder }) {
+  const project = join(folder, "project");
+  await mkdir(project, { recursive: true });
+  await cp(fileURLToPath(new URL("../project", import.meta.url)), project, { recursive: true });
+  const env = { TURNO_DATABASE_URL: url };
+  await turno(["migrate", "--dir", project], env);
+  await turno(["apply", "--yes", "--dir", project], env);
+  const stores = openStores({ address: { connectionString: url }, role: "bench", poolSize: 4, logger: silentLogger });
+  let inserted = 0;
+  const unfinished = async () => {
+    const [{ succeeded }] = await stores.database.query(SUCCEEDED);
+    return inserted - succeeded;
+  };
+  return {
+    name: "turno",
+    set: `${SLOTS} slots, handlers in threads`,
+    startWorker: () =>
+      startWorkerProcess({
+        file: PROGRAM,
+        args: ["worker", "--dir", project, "--queue", `default=${SLOTS}`],
+        env: { ...env, TURNO_LOG_LEVEL: "warn" },
+        execArgv: process.env.BENCH_TURNO_NODE?.split(" ") ?? [],
+      }),
+    async hold(_worker, count) {
+      let commit;
+      let committed;
+      await new Promise((resolve, reject) => {
+        committed = stores.database.transaction(async (query) => {
+          const jobs = createJobStore({ query }, { ring() {} });
+          for (let from = 0; from < count; from += BATCH) {
+            await jobs.insertJobs(Array.from({ length: Math.min(BATCH, count - from) }, () => newJob("noop")));
+          }
+          await query("analyze");
+          await new Promise((release) => {
+            commit = release;
+            resolve();
+          });
+        });
+        committed.catch(reject);
+      });
+      inserted += count;
+      return async () => {
+        commit();
+        await committed;
+        stores.doorbell.ring({ kind: "queue", queue: "default" });
+      };
+    },
+    drained: () => pollRemaining(unfinished),
+    probe() {
+      inserted += 1;
+      return stores.jobs.insertJobs([newJob("probe")]);
+    },
+    async probeStarts(_worker, count) {
+      await pollRemaining(unfinished);
+      const rows = await stores.database.query(PROBES, [count]);
+      return rows.map(({ started }) => BigInt(started)).reverse();
+    },
+    /** Nothing left, nothing failed, and for every job one attempt and the two moves of its timeline. */
+    async verify() {
+      const [found] = await stores.database.query(CHECK);
+      const wanted = { succeeded: inserted, finished: inserted, live: 0, attempts: inserted, changes: 2 * inserted };
+      for (const [name, count] of Object.entries(wanted)) {
+        if (found[name] !== count) throw new Error(`Turno: expected ${name} to be ${count}, found ${found[name]}`);
+      }
+    },
+    close: () => stores.close(),
+  };
+}
+
+function newJob(type) {
+  return {
+    id: systemIds.jobId(),
+    type,
+    queue: null,
+    payload: {},
+    priority: 0,
+    due: null,
+    maxAttempts: null,
+    timeoutMs: null,
+  };
+}
+
+async function turno(args, env) {
+  const { code, output } = await capture(process.execPath, [PROGRAM, ...args], { env: { ...process.env, ...env } });
+  if (code !== 0) throw new Error(`turno ${args.join(" ")} failed with exit code ${code}:\n${output}`);
+}

@@ -1,0 +1,3 @@
+import { defineHandler } from "turno";
+
+export default defineHandler(() => {});

@@ -1,0 +1,4 @@
+import { defineHandler } from "turno";
+
+/** Answers when it started, by the machine's monotonic clock: nanoseconds as text. */
+export default defineHandler(() => process.hrtime.bigint().toString());
