@@ -377,8 +377,11 @@ finished as (
   select true, expires, 'Cancelled', now(), ${KEPT_COLUMNS} from ended
 ),
 changes as (
-  insert into turno.job_state_changes_final (job_id, final, expires_on, from_state, to_state, reason)
-  select id, true, expires, 'Processing', 'Cancelled', 'cancelled' from ended
+  insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
+  select e.id, true, e.expires, c.at, c.from_state, c.to_state, c.reason
+  from ended e
+  cross join lateral (values (e.claimed_at, 'Enqueued', 'Processing', 'claimed'), (now(), 'Processing', 'Cancelled', 'cancelled'))
+    as c (at, from_state, to_state, reason)
 ),
 counted as (
   insert into turno.counter_deltas (queue, processing, scheduled, cancelled)

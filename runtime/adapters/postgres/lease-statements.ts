@@ -46,8 +46,11 @@ with input as (
   select * from unnest($1::uuid[], $2::bigint[], $3::int[]) as i (job, token, counter)
 ),
 owned as (
-  select j.id, j.worker_id as owner, j.claimed_at as claimed, j.started_at as started, j.dispatch_id as token,
-    y.definition_hash, y.revision, d.definition ->> 'bundleHash' as bundle,
+  select j.id, j.worker_id as owner, j.enqueued_at as enqueued, j.enqueued_why as why, j.claimed_at as claimed, j.started_at as started,
+    j.dispatch_id as token,
+    -- What it was claimed with is known as long as no later revision has changed it.
+    case when v.applied_at <= j.claimed_at then y.revision end as revision,
+    case when v.applied_at <= j.claimed_at then d.definition ->> 'bundleHash' end as bundle,
     (d.definition #>> '{retention,failedMs}')::bigint as retain_failed, (d.definition #>> '{retention,cancelledMs}')::bigint as retain_cancelled,
     case
       when j.cancel_requested_at is not null then 'Cancelled'
@@ -58,6 +61,7 @@ owned as (
   join input i on j.id = i.job and j.dispatch_id = i.token and j.lease_counter = i.counter
   left join turno.job_types y on y.name = j.type
   left join turno.job_definitions d on d.hash = y.definition_hash
+  left join turno.revisions v on v.number = y.revision
   where j.state = 'Processing'
   for update of j skip locked
 ),
@@ -69,7 +73,7 @@ back as (
     enqueued_at = now(), enqueued_why = 'worker lost'
   from owned o
   where j.id = o.id and o.next = 'Enqueued'
-  returning j.id, j.queue, j.execution, j.generation, o.owner, o.claimed, o.started, o.token, o.bundle, o.revision, o.next
+  returning j.id, j.queue, j.execution, j.generation, o.owner, o.enqueued, o.why, o.claimed, o.started, o.token, o.bundle, o.revision, o.next
 ),
 ended as (
   delete from turno.jobs_live j
@@ -81,8 +85,8 @@ ended as (
 finished as (
   insert into turno.jobs_final (final, expires_on, state, error, progress, progress_message, finished_at, ${KEPT_COLUMNS})
   select true, expires, next, case when next = 'Failed' then 'worker lost' else error end, progress, progress_message, now(), ${KEPT_COLUMNS.replace(
-    " lost,",
-    " lost + 1,",
+    " lost, lost_unstarted,",
+    " lost + (started is not null)::int, lost_unstarted + (started is null)::int,",
   )}
   from ended
 ),
@@ -102,7 +106,11 @@ changes_live as (
   insert into turno.job_state_changes_live (job_id, at, from_state, to_state, reason)
   select b.id, c.at, c.from_state, c.to_state, c.reason
   from back b
-  cross join lateral (values (b.claimed, 'Enqueued', 'Processing', 'claimed'), (now(), 'Processing', 'Enqueued', 'worker lost')) as c (at, from_state, to_state, reason)
+  cross join lateral (values
+    (b.enqueued, 'Scheduled', 'Enqueued', b.why),
+    (b.claimed, 'Enqueued', 'Processing', 'claimed'),
+    (now(), 'Processing', 'Enqueued', 'worker lost')) as c (at, from_state, to_state, reason)
+  where c.from_state <> 'Scheduled' or b.why in ('due', 'hold released')
 ),
 changes_final as (
   insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
