@@ -1,5 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import type {
   JobDetail,
@@ -295,7 +296,7 @@ describe("the buttons", () => {
 
 describe("the panel's sources", () => {
   it("use nothing of htmx that evaluates text", async () => {
-    const folder = new URL("../../web/panel/", import.meta.url).pathname;
+    const folder = fileURLToPath(new URL("../../web/panel/", import.meta.url));
     for (const file of await readdir(folder)) {
       const source = await readFile(join(folder, file), "utf8");
       expect([
