@@ -5,13 +5,17 @@ import type { Desired } from "./desired.ts";
 import { formatInstant } from "./format-instant.ts";
 import { decideNextFire } from "./next-fire-decision.ts";
 import { addressOf, type ObjectChange } from "./object-changes.ts";
+import type { Misfits } from "./waiting-payloads.ts";
 
 export interface ConsequencesRequest {
   readonly desired: Desired;
   readonly applied: AppliedState;
   readonly changes: readonly ObjectChange[];
-  /** Unfinished jobs by type, where they were counted. */
-  readonly liveJobs: ReadonlyMap<string, number>;
+  readonly jobs: {
+    /** Unfinished jobs by type, where they were counted. */
+    readonly live: ReadonlyMap<string, number>;
+    readonly misfits: ReadonlyMap<string, Misfits>;
+  };
 }
 
 /** What the changes mean for what runs, waits and fires, in sentences. */
@@ -38,6 +42,11 @@ export function describeConsequences(request: ConsequencesRequest): {
     }
   }
   consequences.push(...describeRemovals(request));
+  for (const [type, { misfits, looked }] of request.jobs.misfits) {
+    const some = looked === 1 ? "the waiting job does" : `${misfits} of the ${looked} newest waiting jobs do`;
+    const end = misfits === 1 ? "it ends" : "they end";
+    warnings.push(`Job/${type}: ${some} not fit the new payload schema; ${end} as Failed when taken.`);
+  }
   if (applied.project !== null && !sameRuntime(desired, applied)) {
     warnings.push("spec.runtime changed: restart needed, since processes read it when they start.");
   }
@@ -75,12 +84,12 @@ function describeNewCode(name: string, change: ObjectChange): string {
   return `Job/${name}: waiting jobs and retries take the ${what} at their next start; running ones finish as they began.`;
 }
 
-function describeRemovals({ applied, changes, liveJobs }: ConsequencesRequest): readonly string[] {
+function describeRemovals({ applied, changes, jobs }: ConsequencesRequest): readonly string[] {
   const deleted = new Set(changes.flatMap(({ action, object }) => (action === "delete" ? [object] : [])));
   return applied.objects.flatMap((object) => {
     if (!deleted.has(addressOf(object))) return [];
     if (object.kind === "Job") {
-      const count = liveJobs.get(object.name) ?? 0;
+      const count = jobs.live.get(object.name) ?? 0;
       if (count === 0) return [];
       return [
         `Job/${object.name}: ${count} waiting or running ${count === 1 ? "job" : "jobs"} of it still run to their end.`,

@@ -2,6 +2,7 @@ import type { AppliedState } from "../protocol/ports/revisions.ts";
 import { describeConsequences } from "./consequences.ts";
 import type { Desired } from "./desired.ts";
 import { compareObjects, type ObjectChange } from "./object-changes.ts";
+import type { Misfits } from "./waiting-payloads.ts";
 
 /** What an apply would do; the members are those of `turno plan --json`. */
 export interface Plan {
@@ -12,17 +13,22 @@ export interface Plan {
   readonly warnings: readonly string[];
 }
 
+/** What was counted of the jobs that are there, by type. */
+export interface JobCounts {
+  /** Unfinished jobs of types that go. */
+  readonly live: ReadonlyMap<string, number>;
+  readonly misfits: ReadonlyMap<string, Misfits>;
+}
+
+const NOTHING_COUNTED: JobCounts = { live: new Map(), misfits: new Map() };
+
 /** Compares what the files ask for with what is in force. Pure: the time is the database's, in `applied`. */
-export function planChanges(
-  desired: Desired,
-  applied: AppliedState,
-  liveJobs: ReadonlyMap<string, number> = new Map(),
-): Plan {
+export function planChanges(desired: Desired, applied: AppliedState, jobs: JobCounts = NOTHING_COUNTED): Plan {
   const changes = compareObjects(desired, applied);
   return {
     base: { revision: applied.inForce?.number ?? null },
     changes,
-    ...describeConsequences({ desired, applied, changes, liveJobs }),
+    ...describeConsequences({ desired, applied, changes, jobs }),
   };
 }
 

@@ -8,6 +8,7 @@ import { type ApplyRequest, applyDesired } from "../../runtime/reconcile/apply.t
 import { hasChanges, planChanges } from "../../runtime/reconcile/plan.ts";
 import { cron, desire, job, queue, schedule } from "../reconcile/desired-fixture.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { insertJob, insertWorker, testId } from "../web/seed.ts";
 
 const SOURCE = { name: "local", origin: "/srv/ops" };
 const COMMITTED: Provenance = {
@@ -364,5 +365,21 @@ describe("the last look at a source", () => {
        select gen_random_uuid(), 'a', 'default', 'Scheduled', now(), now() from generate_series(1, 7)`,
     );
     expect(await store.countLiveJobs(["a", "b"], 5)).toEqual(new Map([["a", 5]]));
+  });
+
+  it("gives the payloads of waiting jobs, newest first, up to a number and a size", async () => {
+    const worker = "11111111-1111-4111-8111-111111111111";
+    await insertJob(database, testId(1), { type: "a", payload: '{"n":1}' });
+    await insertWorker(database, worker);
+    await insertJob(database, testId(2), { type: "a", state: "Processing", worker_id: worker, payload: '{"n":2}' });
+    await insertJob(database, testId(3), { type: "a", state: "Scheduled", payload: null, payload_external: true });
+    await rows("insert into turno.job_payloads (job_id, payload) values ($1, $2)", [testId(3), '{"n":3}']);
+    expect(await store.loadWaitingPayloads("a", 10)).toEqual([{ n: 3 }, { n: 1 }]);
+    expect(await store.loadWaitingPayloads("a", 1)).toEqual([{ n: 3 }]);
+    expect(await store.loadWaitingPayloads("b", 10)).toEqual([]);
+    await rows(
+      "update turno.jobs set payload = jsonb_build_object('x', repeat('x', 40000000)) where payload ->> 'n' = '1'",
+    );
+    expect(await store.loadWaitingPayloads("a", 10)).toEqual([{ n: 3 }]);
   });
 });

@@ -88,6 +88,25 @@ describe("turno plan", () => {
     });
   });
 
+  it("counts the waiting jobs that a new payload schema does not fit", async () => {
+    await run(["apply", "--yes"]);
+    await project.database.query(
+      `insert into turno.jobs (id, type, queue, state, sort_at, run_at, dispatch_id, payload)
+       select gen_random_uuid(), 'a', 'default', 'Enqueued', now(), now(), n, jsonb_build_object('n', n)
+       from generate_series(1, 5) as n`,
+    );
+    const declareWith = (payload: string) =>
+      project.write("turno.d/a.yaml", declare({ cron: "0 1 * * *" }).replace("timeout: 10m", `payload: ${payload}`));
+    declareWith("{ type: object }");
+    expect((await run(["plan"])).out).not.toContain("payload schema");
+    declareWith("{ type: object, properties: { n: { maximum: 3 } } }");
+    expect((await run(["plan"])).out).toContain(
+      "Warning: Job/a: 2 of the 5 newest waiting jobs do not fit the new payload schema; they end as Failed when taken.",
+    );
+    await run(["apply", "--yes"]);
+    expect((await run(["plan"])).out).toMatch(/^No changes/);
+  });
+
   it("exits with 1 and the problems when the files are not valid", async () => {
     project.write("turno.d/a.yaml", declare({ cron: "0 99 * * *" }));
     const text = await run(["plan"]);

@@ -109,7 +109,7 @@ export function desire(
     const code = options.code ?? "export default 1;";
     return { hash: `sha256:${handler}:${code}`, handler, code, externals: {} };
   });
-  const includedFiles = new Set(all.map(({ file }) => file)).size;
+  const includedFiles = new Set(all.map(({ file }) => file).filter((file) => file !== "turno.yaml")).size;
   return composeDesired({ project: options.project ?? project(), objects: all, includedFiles }, bundles);
 }
 

@@ -154,7 +154,7 @@ describe("a plan", () => {
     const plan = planChanges(
       desire([job("b", { policy: "p" }), policy("p", { maxLost: 9 })]),
       inForce(desire([job("a"), job("b", { policy: "p" }), policy("p")])),
-      new Map([["a", 3]]),
+      { live: new Map([["a", 3]]), misfits: new Map() },
     );
     expect(plan.consequences).toContain("Job/a: 3 waiting or running jobs of it still run to their end.");
     expect(plan.consequences).toContain("Policy/p applies to 1 job types from their next start.");

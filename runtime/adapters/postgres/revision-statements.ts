@@ -178,6 +178,36 @@ from unnest($1::text[]) as t (type),
   lateral (select count(*)::integer as jobs from (select from turno.jobs_live j where j.type = t.type limit $2) as found) as counted
 where counted.jobs > 0`;
 
+/**
+ * $1 type, $2 the number of jobs, $3 the bytes of their payloads together. Only so many of the newest live jobs are
+ * looked through, since no index leads to the jobs of a type.
+ */
+export const LOAD_WAITING_PAYLOADS = `
+with newest as (
+  select id, type, state, payload, payload_external
+  from turno.jobs_live
+  order by id desc
+  limit 100000
+),
+waiting as (
+  select n.id, coalesce(n.payload, p.payload) as payload
+  from (
+    select * from newest
+    where type = $1 and state in ('Scheduled', 'Enqueued')
+    order by id desc
+    limit $2
+  ) as n
+  left join turno.job_payloads p on n.payload_external and p.job_id = n.id
+),
+measured as (
+  select id, payload, sum(octet_length(payload::text)) over (order by id desc) as bytes
+  from waiting
+)
+select payload
+from measured
+where bytes <= $3
+order by id desc`;
+
 /** $1 source, $2 origin, $3 ok, $4 revision, $5 problems. */
 export const RECORD_SYNC = `
 insert into turno.sync_status as s (source, origin, checked_at, ok, last_ok_at, revision, problems)

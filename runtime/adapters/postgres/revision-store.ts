@@ -1,5 +1,6 @@
 import type { DeclaredObject, JobDefinition, ProjectObject } from "../../config/objects.ts";
 import { assert } from "../../core/assert.ts";
+import type { Json } from "../../core/json.ts";
 import type {
   AppliedSchedule,
   AppliedState,
@@ -16,6 +17,8 @@ type Query = Database["query"];
 
 /** Problems of a look are kept for people, who read the first ones. */
 const KEPT_PROBLEMS = 100;
+/** Payloads that are loaded at once, to be looked at. */
+const WAITING_PAYLOAD_BYTES = 32 * 1024 * 1024;
 
 /** Revisions on PostgreSQL. */
 export function createRevisionStore(database: Database): RevisionStore {
@@ -47,6 +50,12 @@ export function createRevisionStore(database: Database): RevisionStore {
       if (types.length === 0) return new Map();
       const rows = await database.query<{ type: string; jobs: number }>(statements.COUNT_LIVE_JOBS, [types, limit]);
       return new Map(rows.map(({ type, jobs }) => [type, jobs]));
+    },
+
+    async loadWaitingPayloads(type, limit) {
+      const parameters = [type, limit, WAITING_PAYLOAD_BYTES];
+      const rows = await database.query<{ payload: Json }>(statements.LOAD_WAITING_PAYLOADS, parameters);
+      return rows.map(({ payload }) => payload);
     },
 
     async recordSync({ source, ok, revision, problems }) {

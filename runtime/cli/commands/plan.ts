@@ -7,6 +7,7 @@ import { isOwnedByOther, removesEverything } from "../../reconcile/apply.ts";
 import type { Look } from "../../reconcile/look.ts";
 import { hasChanges, type Plan, planChanges } from "../../reconcile/plan.ts";
 import { renderPlan } from "../../reconcile/plan-text.ts";
+import { countMisfits } from "../../reconcile/waiting-payloads.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
 
 /** A project's files and the database they are compared with. */
@@ -104,7 +105,10 @@ export async function preparePlan(
   const applied = await session.store.loadApplied();
   const { desired } = look;
   const removed = applied.jobTypes.flatMap(({ name }) => (desired.definitions.has(name) ? [] : [name]));
-  const plan = planChanges(desired, applied, await session.store.countLiveJobs(removed, COUNTED_JOBS));
+  const plan = planChanges(desired, applied, {
+    live: await session.store.countLiveJobs(removed, COUNTED_JOBS),
+    misfits: await countMisfits(session.store, desired, applied),
+  });
   return { look, plan: { ...plan, warnings: [...plan.warnings, ...guardWarnings(session, look, applied)] } };
 }
 

@@ -189,6 +189,8 @@ export interface RevisionStore {
   loadBundle(hash: string): Promise<string | null>;
   /** Jobs of these types that are not finished, each counted up to `limit`; types without any are absent. */
   countLiveJobs(types: readonly string[], limit: number): Promise<ReadonlyMap<string, number>>;
+  /** Payloads of a type's jobs that wait for their start, newest first: at most `limit`, and within some megabytes. */
+  loadWaitingPayloads(type: string, limit: number): Promise<readonly Json[]>;
   recordSync(status: Omit<SyncStatus, "checkedAt" | "lastOkAt">): Promise<void>;
   /** Newest first. */
   loadSyncStatus(): Promise<readonly SyncStatus[]>;
