@@ -1,11 +1,10 @@
-import type { WorkerId } from "../core/ids.ts";
 import type { HandlerHost } from "../protocol/ports/handlers.ts";
-import type { WorkerStore } from "../protocol/ports/workers.ts";
+import type { WorkerInfo, WorkerStore } from "../protocol/ports/workers.ts";
 import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
 
 export interface HeartbeatOptions extends LoopSurroundings {
   readonly store: Pick<WorkerStore, "heartbeat">;
-  readonly workerId: WorkerId;
+  readonly worker: WorkerInfo;
   readonly host: Pick<HandlerHost, "unloadableBundles">;
   readonly intervalMs: number;
 }
@@ -17,13 +16,13 @@ export interface Heartbeat extends Loop {
 
 /** Shows others that this worker is there, and what it cannot run. No lease depends on it. */
 export function startHeartbeat(options: HeartbeatOptions): Heartbeat {
-  const { store, workerId, host, intervalMs } = options;
+  const { store, worker, host, intervalMs } = options;
   let draining = false;
   const loop = startLoop({
     ...options,
     name: "heartbeat",
     cycle: async () => {
-      await store.heartbeat({ workerId, draining, unloadableBundles: host.unloadableBundles() });
+      await store.heartbeat({ worker, draining, unloadableBundles: host.unloadableBundles() });
       return intervalMs;
     },
   });

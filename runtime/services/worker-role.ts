@@ -39,9 +39,10 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
   const surroundings: LoopSurroundings = { clock, random, observer };
   const workerId = info.id;
   const { queues, leaseDurationMs, leaseRenewalMs, heartbeatMs, shutdownTimeoutMs } = settings.worker;
-  await store.registerWorker({ ...info, queues });
+  const registered = { ...info, queues };
+  await store.registerWorker(registered);
 
-  const heartbeat = startHeartbeat({ ...surroundings, store, workerId, host, intervalMs: heartbeatMs });
+  const heartbeat = startHeartbeat({ ...surroundings, store, worker: registered, host, intervalMs: heartbeatMs });
   const worker = new Worker({
     ...surroundings,
     workerId,

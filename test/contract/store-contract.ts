@@ -13,7 +13,7 @@ import type {
 } from "../../runtime/protocol/ports/jobs.ts";
 import type { LeaseStore } from "../../runtime/protocol/ports/leases.ts";
 import type { DueSchedule, ScheduleStore } from "../../runtime/protocol/ports/schedules.ts";
-import type { CleanupStore, WorkerStore } from "../../runtime/protocol/ports/workers.ts";
+import type { CleanupStore, WorkerInfo, WorkerStore } from "../../runtime/protocol/ports/workers.ts";
 import type { Hold, JobState } from "../../runtime/protocol/states.ts";
 import { finishOf, jobDefinition, retryOf, scheduleSpec } from "./definitions.ts";
 
@@ -93,16 +93,14 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
     });
     afterEach(() => under.close());
 
+    function workerInfo(id: WorkerId): WorkerInfo {
+      const queues = [{ name: "default", concurrency: 4 }];
+      return { id, name: "test", host: "test", pid: 1, version: "0.0.0", queues };
+    }
+
     async function register(): Promise<WorkerId> {
       const id = ids.workerId();
-      await store.registerWorker({
-        id,
-        name: "test",
-        host: "test",
-        pid: 1,
-        version: "0.0.0",
-        queues: [{ name: "default", concurrency: 4 }],
-      });
+      await store.registerWorker(workerInfo(id));
       return id;
     }
 
@@ -713,7 +711,7 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
       it("holds a job that no worker of its queue can load, and lets it go when one can", async () => {
         const job = await claimOne();
         for (const id of [worker, other])
-          await store.heartbeat({ workerId: id, draining: false, unloadableBundles: ["sha256:work"] });
+          await store.heartbeat({ worker: workerInfo(id), draining: false, unloadableBundles: ["sha256:work"] });
         await store.finishJob(
           worker,
           finishOf(job, { outcome: "returned", next: "Scheduled", reason: "held", hold: "no-handler", ranMs: null }),
@@ -721,10 +719,9 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
         expect(await view(job.id)).toMatchObject({ state: "Scheduled", hold: "no-handler", attempts: [] });
         expect((await store.promoteDue(10)).promoted).toBe(0);
         const elsewhere = ids.workerId();
-        const info = { name: "test", host: "test", pid: 1, version: "0.0.0" };
-        await store.registerWorker({ id: elsewhere, ...info, queues: [{ name: "reports", concurrency: 1 }] });
+        await store.registerWorker({ ...workerInfo(elsewhere), queues: [{ name: "reports", concurrency: 1 }] });
         expect((await store.promoteDue(10)).promoted).toBe(0);
-        await store.heartbeat({ workerId: other, draining: false, unloadableBundles: [] });
+        await store.heartbeat({ worker: workerInfo(other), draining: false, unloadableBundles: [] });
         expect((await store.promoteDue(10)).promoted).toBe(1);
         expect(await view(job.id)).toMatchObject({ state: "Enqueued", hold: null });
       });
@@ -957,9 +954,16 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
       it("are forgotten once they are gone for long", async () => {
         await store.deregisterWorker(other);
         await under.elapse(86_400_000);
-        await store.heartbeat({ workerId: worker, draining: false, unloadableBundles: [] });
+        await store.heartbeat({ worker: workerInfo(worker), draining: false, unloadableBundles: [] });
         expect(await store.pruneWorkers(3_600_000)).toBe(1);
         expect(await store.pruneWorkers(3_600_000)).toBe(0);
+      });
+
+      it("are there again when they are heard after they were forgotten, without a cold start", async () => {
+        await under.elapse(86_400_000);
+        expect(await store.pruneWorkers(3_600_000)).toBe(2);
+        await store.heartbeat({ worker: workerInfo(worker), draining: false, unloadableBundles: [] });
+        expect(await store.registerWorker(workerInfo(ids.workerId()))).toEqual({ coldStart: false });
       });
     });
 

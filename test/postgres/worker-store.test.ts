@@ -32,7 +32,7 @@ test("tokens go on beyond everything that was given out before when the server's
   const store = createWorkerStore(database);
   const workerId = systemIds.workerId();
   const info = { id: workerId, name: "w", host: "h", pid: 1, version: "0", queues: [] };
-  const beat = { workerId, draining: false, unloadableBundles: [] };
+  const beat = { worker: info, draining: false, unloadableBundles: [] };
   await store.registerWorker(info);
   const first = await nextToken();
   await store.heartbeat(beat);

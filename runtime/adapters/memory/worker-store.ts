@@ -16,10 +16,9 @@ export function createWorkerStore(database: MemoryDatabase): WorkerStore & Clean
       return { coldStart };
     },
 
-    async heartbeat({ workerId, draining, unloadableBundles }) {
-      const worker = database.workers.get(workerId);
-      if (worker === undefined) return;
-      Object.assign(worker, { heartbeatAtMs: database.nowMs(), leftAtMs: null, draining, unloadableBundles });
+    async heartbeat({ worker, draining, unloadableBundles }) {
+      const heartbeatAtMs = database.nowMs();
+      database.workers.set(worker.id, { info: worker, heartbeatAtMs, leftAtMs: null, draining, unloadableBundles });
     },
 
     async deregisterWorker(workerId) {

@@ -16,9 +16,12 @@ registered as (
 )
 select exists (select from started) as cold_start`;
 
-/** $1 worker · $2 draining · $3 text[] bundles it cannot load. A worker that was pruned while it was away comes back. */
+/** $1 to $6 as in REGISTER_WORKER · $7 draining · $8 text[] bundles it cannot load. A worker that was pruned meanwhile comes back. */
 export const HEARTBEAT = `
-update turno.workers set heartbeat_at = now(), left_at = null, draining = $2, unloadable_bundles = $3 where id = $1`;
+insert into turno.workers (id, name, host, pid, version, queues, draining, unloadable_bundles)
+values ($1, $2, $3, $4, $5, $6, $7, $8)
+on conflict (id) do update
+set heartbeat_at = now(), left_at = null, draining = excluded.draining, unloadable_bundles = excluded.unloadable_bundles`;
 
 /** $1 worker. */
 export const DEREGISTER_WORKER = `

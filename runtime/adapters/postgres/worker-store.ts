@@ -1,4 +1,4 @@
-import type { WorkerStore } from "../../protocol/ports/workers.ts";
+import type { WorkerInfo, WorkerStore } from "../../protocol/ports/workers.ts";
 import type { Database } from "./pool.ts";
 import {
   DEREGISTER_WORKER,
@@ -17,19 +17,12 @@ export function createWorkerStore(database: Database): WorkerStore {
       const [row] = await database.transaction(async (query) => {
         await query(LOCK_INSTALLATION);
         await query(RAISE_EPOCH);
-        return query<{ cold_start: boolean }>(REGISTER_WORKER, [
-          info.id,
-          info.name,
-          info.host,
-          info.pid,
-          info.version,
-          JSON.stringify(info.queues),
-        ]);
+        return query<{ cold_start: boolean }>(REGISTER_WORKER, describe(info));
       });
       return { coldStart: row?.cold_start === true };
     },
-    async heartbeat(beat) {
-      await database.query(HEARTBEAT, [beat.workerId, beat.draining, beat.unloadableBundles]);
+    async heartbeat({ worker, draining, unloadableBundles }) {
+      await database.query(HEARTBEAT, [...describe(worker), draining, unloadableBundles]);
       await database.query(RAISE_EPOCH);
     },
     async deregisterWorker(workerId) {
@@ -42,4 +35,8 @@ export function createWorkerStore(database: Database): WorkerStore {
       await database.query(RELEASE_TERM, [duty, workerId]);
     },
   };
+}
+
+function describe(info: WorkerInfo): readonly unknown[] {
+  return [info.id, info.name, info.host, info.pid, info.version, JSON.stringify(info.queues)];
 }

@@ -16,8 +16,9 @@ export type Duty = "scheduling" | "recovery" | "cleanup";
 export interface WorkerStore {
   /** True when no other worker was alive: a cold start of the installation, counted once. */
   registerWorker(info: WorkerInfo): Promise<{ readonly coldStart: boolean }>;
+  /** A worker that was forgotten while it could not be heard is there again. */
   heartbeat(beat: {
-    readonly workerId: WorkerId;
+    readonly worker: WorkerInfo;
     readonly draining: boolean;
     readonly unloadableBundles: readonly string[];
   }): Promise<void>;
