@@ -54,6 +54,7 @@ export function startScheduler(options: SchedulerOptions): Loop {
           expected: { nextFireAt: schedule.nextFireAt, timingHash: schedule.timingHash },
           fires: decision.fires.map((at) => ({ at, jobId: ids.jobId() })),
           skips: decision.skips,
+          olderSkips: decision.skippedCount - decision.skips.length,
           nextFireAt: decision.nextFireAt,
         },
         missed: decision.skippedCount,

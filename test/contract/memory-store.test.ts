@@ -29,7 +29,7 @@ storeContract("memory", async (): Promise<StoreUnderTest> => {
       database.fires
         .filter((fire) => fire.schedule === schedule)
         .sort((left, right) => left.atMs - right.atMs)
-        .map(({ atMs, outcome, jobId, blockedBy }) => ({ at: new Date(atMs), outcome, jobId, blockedBy })),
+        .map(({ atMs, ...fire }) => ({ at: new Date(atMs), ...fire })),
     readNextFire: async (schedule) => {
       const atMs = database.schedules.get(schedule)?.nextFireAtMs ?? null;
       return atMs === null ? null : new Date(atMs);

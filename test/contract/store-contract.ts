@@ -45,6 +45,7 @@ export interface FireView {
   readonly outcome: string;
   readonly jobId: JobId | null;
   readonly blockedBy: JobId | null;
+  readonly olderSkips: number;
 }
 
 /** A store with an empty database, and what the suite needs beside its ports. */
@@ -750,6 +751,7 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
           expected: { nextFireAt: at, timingHash: options.timingHash ?? "t1" },
           fires: [{ at, jobId: ids.jobId() }],
           skips: [],
+          olderSkips: 0,
           nextFireAt,
         };
       }
@@ -831,13 +833,15 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
         expect(await claim()).toHaveLength(2);
       });
 
-      it("record what was skipped", async () => {
+      it("record what was skipped, and how many more that were too many to name", async () => {
         const at = await declare("skipping");
-        const missed = new Date(at.getTime() - 60_000);
-        await store.applySteps([{ ...step("skipping", at), skips: [{ at: missed, reason: "superseded" }] }]);
+        const [older, newer] = [120_000, 60_000].map((ms) => new Date(at.getTime() - ms)) as [Date, Date];
+        const skips = [older, newer].map((skipped) => ({ at: skipped, reason: "superseded" as const }));
+        await store.applySteps([{ ...step("skipping", at), skips, olderSkips: 400 }]);
         expect(await under.readFires("skipping")).toMatchObject([
-          { at: missed, outcome: "superseded", jobId: null },
-          { at, outcome: "fired" },
+          { at: older, outcome: "superseded", jobId: null, olderSkips: 400 },
+          { at: newer, outcome: "superseded", jobId: null, olderSkips: 0 },
+          { at, outcome: "fired", olderSkips: 0 },
         ]);
       });
 

@@ -108,6 +108,7 @@ function step(name: string, at: Date): ScheduleStep {
     expected: { nextFireAt: at, timingHash: "timing" },
     fires: [{ at, jobId: ids.jobId() }],
     skips: [],
+    olderSkips: 0,
     nextFireAt: new Date(at.getTime() + 60_000),
   };
 }

@@ -53,11 +53,19 @@ storeContract("PostgreSQL", async (): Promise<StoreUnderTest> => {
         outcome: string;
         job_id: JobId | null;
         blocked_by: JobId | null;
-      }>("select fire_at, outcome, job_id, blocked_by from turno.schedule_fires where schedule = $1 order by fire_at", [
-        schedule,
-      ]);
+        older_skips: number;
+      }>(
+        "select fire_at, outcome, job_id, blocked_by, older_skips::int from turno.schedule_fires where schedule = $1 order by fire_at",
+        [schedule],
+      );
       return rows.map(
-        (row): FireView => ({ at: row.fire_at, outcome: row.outcome, jobId: row.job_id, blockedBy: row.blocked_by }),
+        (row): FireView => ({
+          at: row.fire_at,
+          outcome: row.outcome,
+          jobId: row.job_id,
+          blockedBy: row.blocked_by,
+          olderSkips: row.older_skips,
+        }),
       );
     },
     async readNextFire(schedule) {

@@ -102,6 +102,16 @@ describe("the scheduler", () => {
     expect(connection.calls.filter((call) => call === "loadDueSchedules").length).toBeLessThan(80);
   });
 
+  it("keeps count of every instant that it did not run, also of those that are too many to name", async () => {
+    engine.declareSchedule("minutely", spec, at("12:01:00"));
+    engine.databaseOffsetMs = 120 * 60_000;
+    await engine.role();
+    await engine.clock.advance(1_000);
+    expect(fires("minutely", "fired")).toHaveLength(1);
+    expect(fires("minutely", "superseded")).toHaveLength(50);
+    expect(engine.database.fires.reduce((sum, { olderSkips }) => sum + olderSkips, 50)).toBe(119);
+  });
+
   it("survives an outage and fires the newest instant that it missed", async () => {
     engine.declareSchedule("minutely", { ...spec, concurrencyPolicy: "Allow" }, at("12:01:00"));
     const { connection } = scheduler();

@@ -69,6 +69,8 @@ export interface FireRow {
   readonly outcome: "fired" | "missed" | "superseded" | "overlapped" | "manual" | "on-start";
   readonly jobId: JobId | null;
   readonly blockedBy: JobId | null;
+  /** Instants skipped before this one that have no row of their own. */
+  readonly olderSkips: number;
 }
 
 export interface WorkerRow {

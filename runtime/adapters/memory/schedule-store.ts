@@ -16,7 +16,7 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
   ): JobRow | null {
     const type = database.types.get(schedule.spec.job);
     if (isDecided(database, schedule.name, at.atMs) || type === undefined) return null;
-    database.fires.push({ schedule: schedule.name, blockedBy: null, ...at });
+    database.fires.push({ schedule: schedule.name, blockedBy: null, olderSkips: 0, ...at });
     schedule.lastJobId = at.jobId;
     return database.create({
       id: at.jobId,
@@ -35,10 +35,11 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
     const schedule = database.schedules.get(step.name);
     if (schedule === undefined || !stands(schedule, step))
       return { name: step.name, kind: "stale", fired: 0, overlapped: [] };
-    for (const skip of step.skips) {
-      const atMs = skip.at.getTime();
+    for (const [index, { at, reason }] of step.skips.entries()) {
+      const atMs = at.getTime();
       if (isDecided(database, step.name, atMs)) continue;
-      database.fires.push({ schedule: step.name, atMs, outcome: skip.reason, jobId: null, blockedBy: null });
+      const olderSkips = index === 0 ? step.olderSkips : 0;
+      database.fires.push({ schedule: step.name, atMs, outcome: reason, jobId: null, blockedBy: null, olderSkips });
     }
     const fired: JobRow[] = [];
     const overlapped: { at: Date; blockedBy: JobId }[] = [];
@@ -55,6 +56,7 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
           outcome: "overlapped",
           jobId: null,
           blockedBy: blocker.id,
+          olderSkips: 0,
         });
         overlapped.push({ at, blockedBy: blocker.id });
         if (fired.length === 0) schedule.lastJobId = blocker.id;

@@ -37,7 +37,7 @@ counted as (
  * jobs, in one statement. With Forbid a fire is recorded as overlapped while a job of the schedule is on its way.
  * Steps: $1 text[] names · $2 timestamptz[] expected next fires · $3 text[] expected timing hashes · $4 timestamptz[] next fires
  * Fires: $5 text[] names · $6 timestamptz[] instants · $7 uuid[] job ids
- * Skips: $8 text[] names · $9 timestamptz[] instants · $10 text[] reasons
+ * Skips: $8 text[] names · $9 timestamptz[] instants · $10 text[] reasons · $11 bigint[] older ones without a row of their own
  * Rows: one for each schedule that moved on, and one for each of its fires with its outcome; a schedule without rows was stale.
  */
 export const APPLY_STEPS = `
@@ -48,7 +48,7 @@ fire as (
   select * from unnest($5::text[], $6::timestamptz[], $7::uuid[]) as f (name, fire_at, job_id)
 ),
 skip as (
-  select * from unnest($8::text[], $9::timestamptz[], $10::text[]) as k (name, fire_at, reason)
+  select * from unnest($8::text[], $9::timestamptz[], $10::text[], $11::bigint[]) as k (name, fire_at, reason, older)
 ),
 locked as (
   select r.name, r.job_type, r.object_id, r.spec, s.next
@@ -75,15 +75,15 @@ wanted as (
   left join blocker b on b.schedule = f.name
 ),
 decided as (
-  insert into turno.schedule_fires (schedule, fire_at, outcome, job_id, blocked_by, late_ms)
+  insert into turno.schedule_fires (schedule, fire_at, outcome, job_id, blocked_by, late_ms, older_skips)
   select name, fire_at,
     case when forbid and (blocked_by is not null or place > 1) then 'overlapped' else 'fired' end,
     case when forbid and (blocked_by is not null or place > 1) then null else job_id end,
     case when forbid then coalesce(blocked_by, case when place > 1 then newest end) end,
-    greatest(0, extract(epoch from now() - fire_at) * 1000)::bigint
+    greatest(0, extract(epoch from now() - fire_at) * 1000)::bigint, 0
   from wanted
   union all
-  select k.name, k.fire_at, k.reason, null, null, greatest(0, extract(epoch from now() - k.fire_at) * 1000)::bigint
+  select k.name, k.fire_at, k.reason, null, null, greatest(0, extract(epoch from now() - k.fire_at) * 1000)::bigint, k.older
   from skip k
   join locked l on l.name = k.name
   on conflict (schedule, fire_at) do nothing

@@ -52,7 +52,9 @@ export function createScheduleStore(database: Database, doorbell: Pick<Doorbell,
     async applySteps(steps) {
       if (steps.length === 0) return [];
       const fires = steps.flatMap((step) => step.fires.map((fire) => ({ name: step.name, ...fire })));
-      const skips = steps.flatMap((step) => step.skips.map((skip) => ({ name: step.name, ...skip })));
+      const skips = steps.flatMap(({ name, skips: named, olderSkips }) =>
+        named.map((skip, index) => ({ name, ...skip, older: index === 0 ? olderSkips : 0 })),
+      );
       const rows = await database.query<StepRow>(APPLY_STEPS, [
         steps.map((step) => step.name),
         steps.map((step) => step.expected.nextFireAt),
@@ -64,6 +66,7 @@ export function createScheduleStore(database: Database, doorbell: Pick<Doorbell,
         skips.map((skip) => skip.name),
         skips.map((skip) => skip.at),
         skips.map((skip) => skip.reason),
+        skips.map((skip) => skip.older),
       ]);
       ringQueues(rows.flatMap((row) => (row.queue === null ? [] : [row.queue])));
       return steps.map((step) =>

@@ -15,8 +15,10 @@ export interface ScheduleStep {
   readonly name: string;
   readonly expected: { readonly nextFireAt: Date | null; readonly timingHash: string };
   readonly fires: readonly { readonly at: Date; readonly jobId: JobId }[];
-  /** Instants that are recorded as not run. */
+  /** Instants that are recorded as not run, oldest first. */
   readonly skips: readonly { readonly at: Date; readonly reason: "missed" | "superseded" }[];
+  /** Skipped instants before those, of which only the number is kept. */
+  readonly olderSkips: number;
   /** Null: none is known (never fires, or it waits for the end of its run). */
   readonly nextFireAt: Date | null;
 }
