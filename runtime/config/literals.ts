@@ -35,7 +35,7 @@ export function findLiteralProblems(kind: ObjectKind, document: JsonObject): rea
     const runtime = kind === "Project" && path[0] === "spec" && path[1] === "runtime";
     // The command's environment is put together by the worker when it starts it.
     const environment = command && path[1] === "settings" && path[2] === "env";
-    const allowed = runtime || environment;
+    const allowed = runtime ? "env and file" : environment ? "env" : "none";
     const found = describeExpression(text) ?? describeReference(text, allowed) ?? describeSecret(text, path, kind);
     if (found !== null) problems.push({ severity: "error", ...found, path });
   });
@@ -51,18 +51,22 @@ function describeExpression(text: string): Found | null {
   return { code: "TURNO_CONFIG_EXPRESSION", message, hint: null };
 }
 
-function describeReference(text: string, allowed: boolean): Found | null {
+function describeReference(text: string, allowed: "env and file" | "env" | "none"): Found | null {
   const code = "TURNO_CONFIG_REFERENCE";
-  if (!allowed) {
+  if (allowed === "none") {
     const found = text.match(REFERENCE)?.[0];
     if (found === undefined) return null;
     const message = `references such as ${found.slice(0, 60)} are allowed only under spec.runtime and in the env of builtin/command`;
     return { code, message, hint: null };
   }
-  const rest = text.replaceAll(REFERENCE, (_, source: string, name: string) =>
-    source === "env" ? (/^[A-Za-z_]\w*$/.test(name) ? "" : "${") : name.trim() === "" ? "${" : "",
-  );
+  const isGood = (source: string, name: string) =>
+    source === "env" ? /^[A-Za-z_]\w*$/.test(name) : allowed === "env and file" && name.trim() !== "";
+  const rest = text.replaceAll(REFERENCE, (_, source: string, name: string) => (isGood(source, name) ? "" : "${"));
   if (!rest.includes("${")) return null;
+  if (allowed === "env") {
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it quotes what is to stand in the file.
+    return { code, message: "expected ${env:NAME} in a command's env, found another reference", hint: null };
+  }
   // biome-ignore lint/suspicious/noTemplateCurlyInString: it quotes what is to stand in the file.
   return { code, message: "expected ${env:NAME} or ${file:/path}, found another reference", hint: null };
 }

@@ -3,7 +3,12 @@ import { describeValue, nearestName, type Path, toPointer } from "./problems.ts"
 
 /** A problem without its file and position. */
 export interface SchemaProblem {
-  readonly code: "TURNO_CONFIG_UNKNOWN_KEY" | "TURNO_CONFIG_MISSING_KEY" | "TURNO_CONFIG_TYPE" | "TURNO_CONFIG_VALUE";
+  readonly code:
+    | "TURNO_CONFIG_UNKNOWN_KEY"
+    | "TURNO_CONFIG_MISSING_KEY"
+    | "TURNO_CONFIG_TYPE"
+    | "TURNO_CONFIG_VALUE"
+    | "TURNO_CONFIG_SECRET";
   readonly path: Path;
   /** Whether the key or the value is at fault. */
   readonly part: "key" | "value";
@@ -20,6 +25,8 @@ interface Annotated {
 }
 
 const LATER = "comes in a later version";
+/** Fields that tell where a secret lies, and where somebody may have put the secret itself: never quoted. */
+const SECRET_PLACES = /\/(api\/keysFrom|database\/url)$/;
 const TYPE_NAMES: Readonly<Record<string, string>> = {
   string: "text",
   integer: "a whole number",
@@ -56,10 +63,16 @@ export function translateErrors(errors: readonly ErrorObject[]): readonly Schema
     if (problem !== null) problems.push(problem);
   }
   const seen = new Set<string>();
-  return problems.filter((problem) => {
+  return problems.map(withoutSecret).filter((problem) => {
     const place = `${problem.code} ${toPointer(problem.path)}`;
     return !seen.has(place) && seen.add(place);
   });
+}
+
+function withoutSecret(problem: SchemaProblem): SchemaProblem {
+  if (problem.part === "key" || !SECRET_PLACES.test(toPointer(problem.path))) return problem;
+  const message = problem.message.replace(/, found .*$/s, ", found something else (not shown)");
+  return { ...problem, code: "TURNO_CONFIG_SECRET", message, hint: null };
 }
 
 function translateError(error: ErrorObject): SchemaProblem | null {

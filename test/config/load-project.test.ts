@@ -411,6 +411,9 @@ describe("secrets", () => {
       codes(declare("Job", "x", `{ handler: builtin/command, settings: ${settings} }`));
     expect(job(`{ url: "${reference("env:URL")}" }`)).toEqual(["TURNO_CONFIG_REFERENCE"]);
     expect(job(`{ env: { TOKEN: "${reference("env:TOKEN")}" } }`)).toEqual([]);
+    expect(job(`{ env: { TOKEN: "Bearer ${reference("env:TOKEN")}" } }`)).toEqual([]);
+    // The command's environment is put together from the worker's alone.
+    expect(job(`{ env: { TOKEN: "${reference("file:/run/token")}" } }`)).toEqual(["TURNO_CONFIG_REFERENCE"]);
     expect(job("{ password: hunter2 }")).toEqual(["TURNO_CONFIG_SECRET"]);
     expect(job("{ tokens: 5, secretary: Ann }")).toEqual([]);
   });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ProjectSpec } from "../../runtime/config/objects.ts";
+import { formatReport } from "../../runtime/config/report.ts";
 import { readRuntime, writeRuntime } from "../../runtime/config/runtime-document.ts";
 import { resolveRuntimeSettings, variableOf } from "../../runtime/config/runtime-settings.ts";
 import { validateRuntime } from "../../runtime/config/validate.ts";
@@ -96,6 +97,19 @@ describe("settings of a process", () => {
     expect(() => resolve(`{ database: { url: "${reference("env:PW")}" } }`)).toThrow(refused);
     expect(() => resolve("{ api: { keysFrom: env:KEYS } }")).toThrow(/KEYS, which is not set/);
     expect(() => resolve("{ api: { keysFrom: file:/none } }")).toThrow(/ENOENT/);
+  });
+
+  test("a secret that stands where its place is to be named is never shown", () => {
+    const secret = "ops:operate:Sup3rSecret";
+    const text = declare("Project", "acme", `{ timeZone: UTC, runtime: { api: { keysFrom: "${secret}" } } }`);
+    const { files, problems } = load("# nothing\n", { project: text });
+    expect(problems.map(({ code }) => code)).toContain("TURNO_CONFIG_SECRET");
+    for (const format of ["text", "json", "github", "sarif"] as const) {
+      expect(formatReport(problems, format, { files, colour: false, version: "0" })).not.toContain("Sup3rSecret");
+    }
+    expect(() => resolve("{}", { TURNO_RUNTIME_API_KEYS_FROM: secret })).toThrow(
+      expect.objectContaining({ message: expect.not.stringContaining("Sup3rSecret") }),
+    );
   });
 
   test("the files' own settings keep the text of references", () => {

@@ -2,7 +2,7 @@ import type { JsonObject } from "../../core/json.ts";
 
 /** Bytes of each output that are kept when the settings do not say. */
 export const DEFAULT_OUTPUT_LIMIT = 64 * 1024;
-const ENV_REFERENCE = /^\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}$/;
+const ENV_REFERENCE = /\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}/g;
 /** Shorter values would blot out ordinary output. */
 const MIN_MASKED_LENGTH = 6;
 
@@ -25,7 +25,7 @@ export const COMMAND_SETTINGS_SCHEMA: JsonObject = {
       propertyNames: { pattern: "^[A-Za-z_][A-Za-z0-9_]*$" },
       additionalProperties: { type: "string" },
       description:
-        "Environment beside PATH, HOME, LANG, TZ and TMPDIR; a value that is a reference to the environment (env:NAME in a dollar brace) takes the worker's own.",
+        "Environment beside PATH, HOME, LANG, TZ and TMPDIR; references to the environment in a value (env:NAME in a dollar brace) take the worker's own.",
     },
     exitCodes: {
       type: "object",
@@ -87,11 +87,12 @@ export function resolveEnvironment(declared: Readonly<Record<string, string>>): 
   const values: Record<string, string> = {};
   const secrets: string[] = [];
   for (const [name, text] of Object.entries(declared)) {
-    const reference = ENV_REFERENCE.exec(text)?.[1];
-    const value = reference === undefined ? text : process.env[reference];
-    if (value === undefined) return { missing: `\${env:${reference}}` };
-    if (reference !== undefined && value.length >= MIN_MASKED_LENGTH) secrets.push(value);
-    values[name] = value;
+    const references = [...text.matchAll(ENV_REFERENCE)].map(([, reference = ""]) => reference);
+    const missing = references.find((reference) => process.env[reference] === undefined);
+    if (missing !== undefined) return { missing: `\${env:${missing}}` };
+    const resolved = references.map((reference) => process.env[reference] ?? "");
+    secrets.push(...resolved.filter((value) => value.length >= MIN_MASKED_LENGTH));
+    values[name] = text.replaceAll(ENV_REFERENCE, (_, reference: string) => process.env[reference] ?? "");
   }
   return { values, secrets };
 }
