@@ -28,6 +28,43 @@ async function resultOf(settings: JsonObject, options: RunOptions & { readonly r
 }
 
 describe("a command", () => {
+  test("gets references inside of a value too, and shows none of what they stand for", async () => {
+    process.env.TURNO_TEST_PASSWORD = "open-sesame";
+    onTestFinished(() => {
+      delete process.env.TURNO_TEST_PASSWORD;
+    });
+    const settings = {
+      ...evaluate("console.log(process.env.URL.length, process.env.URL)"),
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: the reference as it stands in YAML
+      env: { URL: "https://me:${env:TURNO_TEST_PASSWORD}@example.com" },
+    };
+    expect((await resultOf(settings)).stdout).toBe("34 https://me:***@example.com\n");
+  });
+
+  test("shows no part of a secret where its output is cut", async () => {
+    process.env.TURNO_TEST_PASSWORD = "open-sesame";
+    onTestFinished(() => {
+      delete process.env.TURNO_TEST_PASSWORD;
+    });
+    for (let outputLimit = 30; outputLimit < 45; outputLimit++) {
+      const settings = {
+        ...evaluate('process.stdout.write(process.env.PW.repeat(3) + "-".repeat(20))'),
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: the reference as it stands in YAML
+        env: { PW: "${env:TURNO_TEST_PASSWORD}" },
+        outputLimit,
+      };
+      expect((await resultOf(settings)).stdout).toMatch(/^[*]*-+$/);
+    }
+  });
+
+  test("says that its folder is not there, instead of blaming the program", async () => {
+    const outcome = await start({ command: [NODE], cwd: "nowhere" }).outcome;
+    expect(outcome).toMatchObject({
+      kind: "threw",
+      error: { permanent: true, message: expect.stringMatching(/its working folder .*nowhere is not there/) },
+    });
+  });
+
   test("gets its arguments as they are, the payload on standard input, and its output becomes the result", async () => {
     const script = 'process.stdin.pipe(process.stdout); console.error(process.argv.slice(1).join("|"))';
     const result = await resultOf(evaluate(script, "$HOME", "a b", "*", "; exit 1"), { payload: { n: 7 } });

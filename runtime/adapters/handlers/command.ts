@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { describeError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
@@ -68,11 +69,12 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
     return settledRun({ kind: "threw", error: commandError(message, { permanent: true }) });
   }
   const [program = "", ...parameters] = settings.command;
+  const cwd = resolve(options.projectRoot, settings.cwd ?? ".");
   const startedMs = options.clock.monotonicMs();
   let child: ChildProcess;
   try {
     child = spawn(program, parameters, {
-      cwd: resolve(options.projectRoot, settings.cwd ?? "."),
+      cwd,
       env: childEnvironment({
         ...environment.values,
         TURNO_JOB_ID: job.id,
@@ -86,7 +88,7 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
       stdio: ["pipe", "pipe", "pipe"],
     });
   } catch (error) {
-    return settledRun({ kind: "threw", error: spawnError(program, error) });
+    return settledRun({ kind: "threw", error: spawnError(program, cwd, error) });
   }
   const limit = settings.outputLimit ?? DEFAULT_OUTPUT_LIMIT;
   const stdout = captureTail(child.stdout, limit);
@@ -99,7 +101,7 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
   const outcome = new Promise<HandlerOutcome>((settle) => {
     child.once("error", (error) => {
       // Errors after the start (a signal that could not be sent) leave the process to its exit.
-      if (child.pid === undefined) settle({ kind: "threw", error: spawnError(program, error) });
+      if (child.pid === undefined) settle({ kind: "threw", error: spawnError(program, cwd, error) });
     });
     child.once("exit", (code, signal) => {
       if (timer !== null) clearTimeout(timer);
@@ -182,10 +184,12 @@ function interpretExit({
 }
 
 /** A program that is not there or not executable stays so; a machine without memory or processes does not. */
-function spawnError(program: string, error: unknown): HandlerError {
+function spawnError(program: string, cwd: string, error: unknown): HandlerError {
   const code = (error as NodeJS.ErrnoException).code;
   const permanent = code === "ENOENT" || code === "EACCES" || code === "ENOTDIR" || code === "ERR_INVALID_ARG_VALUE";
-  return commandError(`${program} could not be started: ${describeError(error)}`, { permanent });
+  // The system blames the program for a folder that is not there.
+  const why = existsSync(cwd) ? describeError(error) : `its working folder ${cwd} is not there`;
+  return commandError(`${program} could not be started: ${why}`, { permanent });
 }
 
 function commandError(

@@ -25,9 +25,11 @@ export function captureTail(stream: NodeJS.ReadableStream | null, limit: number)
   return {
     text(secrets) {
       const bytes = Buffer.concat(chunks);
-      let text = storableText(bytes.subarray(Math.max(0, bytes.length - limit)).toString("utf8"), limit * 3 + 16);
+      const tail = bytes.subarray(Math.max(0, bytes.length - limit)).toString("utf8");
+      let text = storableText(tail, limit * 3 + 16);
       for (const secret of secrets) text = text.replaceAll(secret, "***");
-      return text;
+      // The cut may have gone through a secret, whose rest nobody would recognize.
+      return total <= limit ? text : text.slice(Math.max(0, ...secrets.map(({ length }) => length - 1)));
     },
     dropped: () => Math.max(0, total - limit),
   };

@@ -1,6 +1,9 @@
 import { spawn } from "node:child_process";
 
-/** Signals a detached process and everything it has started; a group that is gone is no error. */
+/**
+ * Signals a detached process and everything it has started. A group that is gone is no error, and neither is one of
+ * another user, as sudo makes them: whoever waits for its end goes on waiting.
+ */
 export function signalGroup(pid: number | undefined, signal: "SIGTERM" | "SIGKILL"): void {
   if (pid === undefined) return;
   if (process.platform === "win32") {
@@ -13,7 +16,8 @@ export function signalGroup(pid: number | undefined, signal: "SIGTERM" | "SIGKIL
   try {
     process.kill(-pid, signal);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== "ESRCH" && code !== "EPERM") throw error;
   }
 }
 
