@@ -97,6 +97,7 @@ export function composeWebApp({ stores, settings, logger }: WebOptions) {
         await stores.database.query("select 1");
         return { database: { status: "up", detail: null } };
       } catch (error) {
+        logger.debug("the health check found the database away", { error: describeError(error) });
         return { database: { status: "down", detail: describeError(error) } };
       }
     },

@@ -142,6 +142,20 @@ describe("keys", () => {
     }
   });
 
+  it("keep where the database lies from those who show none", async () => {
+    const health = async () => ({
+      database: { status: "down", detail: "connect ECONNREFUSED 10.1.2.3:5432" } as const,
+    });
+    const check = async (keys: ReturnType<typeof testKeys> | null) =>
+      (await createTestApp({ keys, health }).app.request("/health/ready")).json();
+    expect(await check(testKeys())).toEqual({
+      status: "unavailable",
+      checks: { database: { status: "down", detail: null } },
+    });
+    // Without keys only this machine can ask.
+    expect(JSON.stringify(await check(null))).toContain("10.1.2.3");
+  });
+
   it("are asked for by every route but the public ones", async () => {
     const { app } = createTestApp({ keys: testKeys() });
     for (const path of ["/api/info", "/health/live", "/health/ready", "/assets/panel.css", "/login"]) {

@@ -22,10 +22,18 @@ export function addPublicRoutes(app: Hono<WebEnv>, { health, keys, settings, log
 
   async function look(): Promise<HealthReport> {
     try {
-      return await health();
+      const report = await health();
+      // Who shows no key learns that something is away, and not its address or user: that is in the log.
+      return keys === null ? report : withoutDetails(report);
     } catch (error) {
       logger.warn("the health check failed", { error: describeError(error) });
       return { database: { status: "down", detail: "the check failed" } };
     }
   }
+}
+
+function withoutDetails(report: HealthReport): HealthReport {
+  const { database, ...others } = report;
+  const rest = Object.entries(others).map(([name, { status }]) => [name, { status, detail: null }] as const);
+  return { ...Object.fromEntries(rest), database: { status: database.status, detail: null } };
 }
