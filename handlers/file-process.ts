@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
-import { join, relative, resolve } from "node:path";
+import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import { defineHandler, PermanentError } from "turno";
 import { projectRoot } from "./lib/folders.ts";
 
@@ -31,6 +31,7 @@ const NEW_LINE = 0x0a;
 export default defineHandler<Payload>(async ({ folder }, ctx) => {
   const { exclude = ["node_modules", ".git", ".turno"], listed = 200 } = ctx.settings as Settings;
   const root = resolve(projectRoot(), folder);
+  if (!isInside(projectRoot(), root)) throw new PermanentError(`expected a folder of the project, found ${folder}`);
   const found = await findFiles(root, new Set(exclude), ctx.signal);
   const totalBytes = found.reduce((sum, { bytes }) => sum + bytes, 0);
   ctx.log.info("folder read", { folder, files: found.length, bytes: totalBytes });
@@ -61,6 +62,12 @@ export default defineHandler<Payload>(async ({ folder }, ctx) => {
   };
 });
 
+/** A payload comes from whoever may create jobs: it must not lead through the whole machine. */
+function isInside(parent: string, path: string): boolean {
+  const below = relative(resolve(parent), path);
+  return below === "" || (below !== ".." && !below.startsWith(`..${sep}`) && !isAbsolute(below));
+}
+
 /** Plain files below the folder, sorted by path; links are not followed. */
 async function findFiles(
   root: string,
@@ -75,10 +82,20 @@ async function findFiles(
       const path = join(folder, entry.name);
       if (exclude.has(entry.name)) continue;
       if (entry.isDirectory()) pending.push(path);
-      else if (entry.isFile()) found.push({ path, bytes: (await stat(path)).size });
+      else if (entry.isFile()) found.push({ path, bytes: await sizeOf(path) });
     }
   }
   return found.sort((left, right) => (left.path < right.path ? -1 : 1));
+}
+
+/** 0 for a file that went away meanwhile: it is told as vanished when it is read. */
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return 0;
+    throw error;
+  }
 }
 
 async function listFolder(folder: string, root: string) {

@@ -111,6 +111,15 @@ describe("file.process", () => {
     expect(result).toMatchObject({ lines: 3, longestLine: { line: 1, bytes: 200_000 } });
   });
 
+  test("a folder outside of the project is refused, however it is written", async () => {
+    const root = makeFolder({ "data/a": "x" });
+    for (const folder of ["..", "../x", "/etc", "data/../../x"]) {
+      const outcome = await runSample("file-process.ts", { root, payload: { folder } });
+      expect(outcome).toMatchObject({ kind: "threw", error: { permanent: true } });
+      expect(JSON.stringify(outcome)).toContain("expected a folder of the project");
+    }
+  });
+
   test("a folder that is not there is permanent", async () => {
     const outcome = await runSample("file-process.ts", { root: makeFolder(), payload: { folder: "nowhere" } });
     expect(outcome).toMatchObject({
