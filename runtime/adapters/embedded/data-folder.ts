@@ -139,13 +139,17 @@ function runInitdb(
       if (code === 0) done();
       else
         fail(
-          new TurnoError(
-            "TURNO_EMBEDDED_START",
-            `initdb ended with ${code} in ${dataDir}: ${output.trim().slice(-1_000)}`,
-          ),
+          new TurnoError("TURNO_EMBEDDED_START", `initdb ended with ${code} in ${dataDir}: ${whatWentWrong(output)}`),
         );
     });
   });
+}
+
+/** Of all that initdb tells the lines that say what is wrong; the last ones when it does not mark them. */
+export function whatWentWrong(output: string): string {
+  const lines = output.split("\n").flatMap((line) => (line.trim() === "" ? [] : [line.trim()]));
+  const marked = lines.filter((line) => /\b(FATAL|PANIC|error|ERROR|HINT|DETAIL):/.test(line));
+  return (marked.length > 0 ? marked : lines.slice(-3)).join("; ").slice(0, 1_000);
 }
 
 /** The environment of the server's programs: nothing of PGDATA, PGPORT and their kind, messages in English. */
