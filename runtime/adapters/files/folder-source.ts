@@ -34,7 +34,8 @@ export interface FolderSourceOptions {
 }
 
 /** What bundles depend on wherever a handler lies: compiler options and the versions of packages. */
-const DEFAULT_INPUTS = ["package-lock.json", "package.json", "tsconfig.json"];
+const DEFAULT_INPUTS = ["package-lock.json", "package.json", "pnpm-lock.yaml", "tsconfig.json", "yarn.lock"];
+const READY_LIMIT_MS = 10_000;
 
 /** A project in a folder, watched. The root may be a link that is swapped, and may be deleted and made again. */
 export function openFolderSource(options: FolderSourceOptions): ProjectSource {
@@ -190,6 +191,12 @@ async function watchFolder(
   watcher.on("error", (error) =>
     request.logger.warn("watching files failed, the periodic look goes on", { error: describeError(error) }),
   );
-  await new Promise<void>((ready) => watcher.once("ready", () => ready()));
+  // A watcher that never gets ready must not hold up the periodic look.
+  const isReady = new AbortController();
+  watcher.once("ready", () => isReady.abort());
+  await sleep(READY_LIMIT_MS, undefined, { signal: isReady.signal }).then(
+    () => request.logger.warn("watching files takes long to begin, the periodic look goes on"),
+    () => undefined,
+  );
   return watcher;
 }
