@@ -94,7 +94,9 @@ function describeSecret(text: string, path: Path, kind: ObjectKind): Found | nul
     !data ||
     (kind === "Job") === (path[1] === "payload") ||
     !SECRET_KEY.test(key) ||
-    /^$|^(env|file):|^\$\{(env|file):[^}]+\}$/.test(text)
+    // A reference in it is where the secret comes from.
+    literal !== text ||
+    /^$|^(env|file):/.test(text)
   )
     return null;
   return {
