@@ -1,7 +1,8 @@
 import { MemoryDatabase } from "../../runtime/adapters/memory/database.ts";
 import { createMemoryStore } from "../../runtime/adapters/memory/store.ts";
 import { declareJob, viewJob } from "../services/memory-view.ts";
-import { type StoreUnderTest, storeContract } from "./store-contract.ts";
+import { storeContract } from "./store-contract.ts";
+import type { StoreUnderTest } from "./store-under-test.ts";
 
 storeContract("memory", async (): Promise<StoreUnderTest> => {
   let nowMs = Date.UTC(2026, 0, 5, 12, 0, 0);

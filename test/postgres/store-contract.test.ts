@@ -7,7 +7,8 @@ import { createScheduleStore } from "../../runtime/adapters/postgres/schedule-st
 import { createWorkerStore } from "../../runtime/adapters/postgres/worker-store.ts";
 import type { JobId } from "../../runtime/core/ids.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
-import { type FireView, type JobView, type StoreUnderTest, storeContract } from "../contract/store-contract.ts";
+import { storeContract } from "../contract/store-contract.ts";
+import type { FireView, JobView, StoreUnderTest } from "../contract/store-under-test.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { declareJobType, declareSchedule } from "../support/declare.ts";
 

@@ -17,7 +17,7 @@ import type { Doorbell } from "../../runtime/protocol/ports/transport.ts";
 import { Worker, type WorkerOptions, type WorkerSettings } from "../../runtime/services/worker.ts";
 import { startWorkerRole, type WorkerRole } from "../../runtime/services/worker-role.ts";
 import { jobDefinition } from "../contract/definitions.ts";
-import type { JobView } from "../contract/store-contract.ts";
+import type { JobView } from "../contract/store-under-test.ts";
 import { declareJob, viewJob } from "./memory-view.ts";
 
 export const BASE_MS = Date.UTC(2026, 0, 5, 12, 0, 0);

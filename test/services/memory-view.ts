@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { MemoryDatabase } from "../../runtime/adapters/memory/database.ts";
 import type { JobDefinition } from "../../runtime/config/objects.ts";
 import type { JobId } from "../../runtime/core/ids.ts";
-import type { JobView } from "../contract/store-contract.ts";
+import type { JobView } from "../contract/store-under-test.ts";
 
 /** Puts a job type in force, as an apply does. */
 export function declareJob(database: MemoryDatabase, definition: JobDefinition): void {

@@ -1,0 +1,236 @@
+import { describe, expect, it } from "vitest";
+import { systemIds as ids } from "../../runtime/adapters/system/ids.ts";
+import type { ScheduleSpec } from "../../runtime/config/objects.ts";
+import type { ClaimedJob } from "../../runtime/protocol/ports/jobs.ts";
+import type { DueSchedule } from "../../runtime/protocol/ports/schedules.ts";
+import { finishOf, retryOf, scheduleSpec } from "./definitions.ts";
+import type { Scene } from "./scene.ts";
+
+/** What happens by time. */
+export function scheduleContract(scene: Scene): void {
+  const { workerInfo, register, insert, claim, claimOne, view, worker, other } = scene;
+
+  describe("time", () => {
+    it("promotes what is due, in portions, and names the queues that got work", async () => {
+      await insert(
+        { due: { afterMs: 1_000 } },
+        { due: { afterMs: 2_000 }, queue: "reports" },
+        { due: { afterMs: 90_000 } },
+      );
+      expect((await scene.store.promoteDue(10)).promoted).toBe(0);
+      await scene.under.elapse(3_000);
+      expect(await scene.store.promoteDue(1)).toEqual({ promoted: 1, queues: ["default"] });
+      expect(await scene.store.promoteDue(10)).toEqual({ promoted: 1, queues: ["reports"] });
+      expect((await scene.store.promoteDue(10)).promoted).toBe(0);
+    });
+
+    it("tells how long it is until something is due", async () => {
+      expect(await scene.store.nextDueInMs()).toBeNull();
+      await insert({ due: { afterMs: 60_000 } });
+      const dueInMs = (await scene.store.nextDueInMs()) ?? 0;
+      expect(dueInMs).toBeGreaterThan(50_000);
+      expect(dueInMs).toBeLessThanOrEqual(60_000);
+    });
+
+    it("holds a job that no worker of its queue can load, and lets it go when one can", async () => {
+      const job = await claimOne();
+      for (const id of [worker, other])
+        await scene.store.heartbeat({ worker: workerInfo(id), draining: false, unloadableBundles: ["sha256:work"] });
+      await scene.store.finishJob(
+        worker,
+        finishOf(job, { outcome: "returned", next: "Scheduled", reason: "held", hold: "no-handler", ranMs: null }),
+      );
+      expect(await view(job.id)).toMatchObject({ state: "Scheduled", hold: "no-handler", attempts: [] });
+      expect((await scene.store.promoteDue(10)).promoted).toBe(0);
+      const elsewhere = ids.workerId();
+      await scene.store.registerWorker({ ...workerInfo(elsewhere), queues: [{ name: "reports", concurrency: 1 }] });
+      expect((await scene.store.promoteDue(10)).promoted).toBe(0);
+      await scene.store.heartbeat({ worker: workerInfo(other), draining: false, unloadableBundles: [] });
+      expect((await scene.store.promoteDue(10)).promoted).toBe(1);
+      expect(await view(job.id)).toMatchObject({ state: "Enqueued", hold: null });
+    });
+  });
+
+  describe("schedules", () => {
+    const spec = scheduleSpec({ job: "work", payload: { region: "a" } });
+
+    async function declare(
+      name: string,
+      options: { readonly spec?: ScheduleSpec; readonly nextFireAt?: Date } = {},
+    ): Promise<Date> {
+      const nextFireAt = options.nextFireAt ?? new Date((await scene.under.now()).getTime() - 1_000);
+      await scene.under.declareSchedule({ name, spec: options.spec ?? spec, timingHash: "t1", nextFireAt });
+      return nextFireAt;
+    }
+
+    function step(name: string, at: Date, options: { readonly timingHash?: string; readonly next?: Date | null } = {}) {
+      const nextFireAt = options.next === undefined ? new Date(at.getTime() + 60_000) : options.next;
+      return {
+        name,
+        expected: { nextFireAt: at, timingHash: options.timingHash ?? "t1" },
+        fires: [{ at, jobId: ids.jobId() }],
+        skips: [],
+        olderSkips: 0,
+        nextFireAt,
+      };
+    }
+
+    it("are due by the database's clock, soonest first, suspended ones never", async () => {
+      const nowMs = (await scene.under.now()).getTime();
+      await declare("late", { nextFireAt: new Date(nowMs - 5_000) });
+      await declare("soon", { nextFireAt: new Date(nowMs - 1_000) });
+      await declare("future", { nextFireAt: new Date(nowMs + 60_000) });
+      await declare("suspended", { nextFireAt: new Date(nowMs - 9_000), spec: { ...spec, suspend: true } });
+      const { now, schedules } = await scene.store.loadDueSchedules(10);
+      expect(Math.abs(now.getTime() - nowMs)).toBeLessThan(30_000);
+      expect(schedules.map((schedule) => schedule.name)).toEqual(["late", "soon"]);
+      expect(schedules[0]).toMatchObject({ timingHash: "t1", spec, nextFireAt: new Date(nowMs - 5_000) });
+      expect((await scene.store.loadDueSchedules(1)).schedules).toHaveLength(1);
+    });
+
+    it("fire a job of their type with their payload and move on", async () => {
+      const at = await declare("minutely");
+      const fired = step("minutely", at);
+      expect(await scene.store.applySteps([fired])).toEqual([
+        { name: "minutely", kind: "applied", fired: 1, overlapped: [] },
+      ]);
+      expect(await scene.under.readNextFire("minutely")).toEqual(fired.nextFireAt);
+      const [job] = await claim();
+      expect(job).toMatchObject({ id: fired.fires[0]?.jobId, type: "work", payload: { region: "a" } });
+      expect(job?.schedule).toMatchObject({ name: "minutely", firedFor: at });
+      expect(job?.schedule?.lateByMs).toBeGreaterThanOrEqual(1_000);
+      expect(await scene.under.readFires("minutely")).toMatchObject([{ at, outcome: "fired", jobId: job?.id }]);
+    });
+
+    it("do nothing for a step that was decided from an older state", async () => {
+      const at = await declare("contested");
+      await scene.store.applySteps([step("contested", at)]);
+      const stale = { name: "contested", kind: "stale", fired: 0, overlapped: [] };
+      expect(await scene.store.applySteps([step("contested", at)])).toEqual([stale]);
+      const next = (await scene.under.readNextFire("contested")) as Date;
+      expect(await scene.store.applySteps([step("contested", next, { timingHash: "edited" })])).toEqual([stale]);
+      expect(await scene.store.applySteps([step("unheard-of", at)])).toEqual([{ ...stale, name: "unheard-of" }]);
+      expect(await claim()).toHaveLength(1);
+    });
+
+    it("fire each instant once when two schedulers decide at the same time", async () => {
+      const at = await declare("raced");
+      const outcomes = await Promise.all([
+        scene.store.applySteps([step("raced", at)]),
+        scene.store.applySteps([step("raced", at)]),
+      ]);
+      expect(outcomes.flat().reduce((sum, outcome) => sum + outcome.fired, 0)).toBe(1);
+      expect(await claim()).toHaveLength(1);
+    });
+
+    it("skip a fire under Forbid while a run is on its way, and name it", async () => {
+      const at = await declare("forbidding");
+      await scene.store.applySteps([step("forbidding", at)]);
+      const [running] = await claim();
+      const next = (await scene.under.readNextFire("forbidding")) as Date;
+      const blocked = { at: next, blockedBy: running?.id };
+      expect(await scene.store.applySteps([step("forbidding", next)])).toEqual([
+        { name: "forbidding", kind: "applied", fired: 0, overlapped: [blocked] },
+      ]);
+      expect(await scene.under.readFires("forbidding")).toMatchObject([
+        { outcome: "fired" },
+        { outcome: "overlapped", jobId: null, blockedBy: running?.id },
+      ]);
+      await scene.store.finishJob(
+        worker,
+        finishOf({ jobId: (running as ClaimedJob).id, token: (running as ClaimedJob).token }),
+      );
+      const later = (await scene.under.readNextFire("forbidding")) as Date;
+      expect(await scene.store.applySteps([step("forbidding", later)])).toMatchObject([{ fired: 1, overlapped: [] }]);
+    });
+
+    it("fire under Allow whatever is on its way", async () => {
+      const at = await declare("allowing", { spec: { ...spec, concurrencyPolicy: "Allow" } });
+      await scene.store.applySteps([step("allowing", at)]);
+      const next = (await scene.under.readNextFire("allowing")) as Date;
+      expect(await scene.store.applySteps([step("allowing", next)])).toMatchObject([{ fired: 1, overlapped: [] }]);
+      expect(await claim()).toHaveLength(2);
+    });
+
+    it("record what was skipped, and how many more that were too many to name", async () => {
+      const at = await declare("skipping");
+      const [older, newer] = [120_000, 60_000].map((ms) => new Date(at.getTime() - ms)) as [Date, Date];
+      const skips = [older, newer].map((skipped) => ({ at: skipped, reason: "superseded" as const }));
+      await scene.store.applySteps([{ ...step("skipping", at), skips, olderSkips: 400 }]);
+      expect(await scene.under.readFires("skipping")).toMatchObject([
+        { at: older, outcome: "superseded", jobId: null, olderSkips: 400 },
+        { at: newer, outcome: "superseded", jobId: null, olderSkips: 0 },
+        { at, outcome: "fired", olderSkips: 0 },
+      ]);
+    });
+
+    it("keep every step of a call apart: a stale one spoils none", async () => {
+      const at = await declare("fresh");
+      await declare("stale", { nextFireAt: at });
+      const outcomes = await scene.store.applySteps([step("stale", new Date(at.getTime() - 1)), step("fresh", at)]);
+      expect(outcomes.map(({ name, kind }) => [name, kind])).toEqual([
+        ["stale", "stale"],
+        ["fresh", "applied"],
+      ]);
+    });
+
+    it("count from the finish of their run", async () => {
+      const timing = { kind: "every", intervalMs: 40_000, from: "finish" } as const;
+      const at = await declare("paced", { spec: { ...spec, timing } });
+      await scene.store.applySteps([step("paced", at, { next: null })]);
+      expect(await scene.under.readNextFire("paced")).toBeNull();
+      expect(await scene.store.wakeFinishedSchedules()).toBe(0);
+      const [job] = await claim();
+      await scene.store.finishJob(
+        worker,
+        retryOf({ jobId: (job as ClaimedJob).id, token: (job as ClaimedJob).token }, { delayMs: 0 }),
+      );
+      expect(await scene.store.wakeFinishedSchedules()).toBe(0);
+      await scene.store.promoteDue(10);
+      const [again] = await claim();
+      await scene.store.finishJob(
+        worker,
+        finishOf({ jobId: (again as ClaimedJob).id, token: (again as ClaimedJob).token }),
+      );
+      const finishedMs = (await scene.under.now()).getTime();
+      expect(await scene.store.wakeFinishedSchedules()).toBe(1);
+      const nextMs = ((await scene.under.readNextFire("paced")) as Date).getTime();
+      expect(Math.abs(nextMs - (finishedMs + 40_000))).toBeLessThan(5_000);
+      expect(await scene.store.wakeFinishedSchedules()).toBe(0);
+      await scene.under.elapse(60_000);
+      const [due] = (await scene.store.loadDueSchedules(10)).schedules;
+      expect(
+        await scene.store.applySteps([step("paced", (due as DueSchedule).nextFireAt, { next: null })]),
+      ).toMatchObject([{ kind: "applied", fired: 1 }]);
+    });
+
+    it("fire by hand at once, whatever their timing, and leave the next fire as it is", async () => {
+      const at = await declare("manual", { nextFireAt: new Date((await scene.under.now()).getTime() + 3_600_000) });
+      const jobId = ids.jobId();
+      expect(await scene.store.triggerSchedule("manual", jobId)).toBe(jobId);
+      expect((await claim()).map((job) => job.id)).toEqual([jobId]);
+      expect(await scene.under.readNextFire("manual")).toEqual(at);
+      expect(await scene.under.readFires("manual")).toMatchObject([{ outcome: "manual", jobId }]);
+      expect(await scene.store.triggerSchedule("unheard-of", ids.jobId())).toBeNull();
+    });
+
+    it("with runOnStart fire once for a cold start of the installation", async () => {
+      await declare("starting", {
+        spec: { ...spec, runOnStart: true },
+        nextFireAt: new Date((await scene.under.now()).getTime() + 3_600_000),
+      });
+      expect(await scene.store.fireOnStart(ids.jobId)).toBe(1);
+      expect(await scene.store.fireOnStart(ids.jobId)).toBe(0);
+      await register();
+      expect(await scene.store.fireOnStart(ids.jobId)).toBe(0);
+      const [job] = await claim();
+      await scene.store.finishJob(
+        worker,
+        finishOf({ jobId: (job as ClaimedJob).id, token: (job as ClaimedJob).token }),
+      );
+      await scene.under.elapse(120_000);
+      await register();
+      expect(await scene.store.fireOnStart(ids.jobId)).toBe(1);
+    });
+  });
+}
