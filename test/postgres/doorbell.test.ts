@@ -68,6 +68,32 @@ it("is heard by everybody who listens, whatever the topic", async () => {
   }
 });
 
+it("says what it was asked to say shortly before its end", async () => {
+  const rings: DoorbellTopic[] = [];
+  let heard: () => void = () => {};
+  const all = new Promise<void>((resolve) => (heard = resolve));
+  await listening(doorbellAt(testDatabase.address.connectionString), (topic) => {
+    rings.push(topic);
+    if (rings.length === 3) heard();
+  });
+  const doorbell = doorbellAt(testDatabase.address.connectionString);
+  doorbell.ring({ kind: "queue", queue: "a" });
+  doorbell.ring({ kind: "queue", queue: "b" });
+  // Within the time in which a topic is quiet.
+  doorbell.ring({ kind: "queue", queue: "a" });
+  await doorbell.close();
+  doorbell.ring({ kind: "queue", queue: "late" });
+  await all;
+  expect(rings.map((topic) => (topic.kind === "queue" ? topic.queue : ""))).toEqual(["a", "b", "a"]);
+});
+
+it("ends in time though the database does not answer", async () => {
+  const hanging: Database = { ...database, query: () => new Promise(() => {}) };
+  const doorbell = createDoorbell({ database: hanging, address: testDatabase.address, logger: silentLogger });
+  doorbell.ring({ kind: "schedules" });
+  await doorbell.close();
+});
+
 it("does not listen through a pooler, where it would hear nothing, and says so once", async () => {
   const pooler = await startPooler(testDatabase.address.connectionString);
   ends.push(() => pooler.close());

@@ -9,6 +9,8 @@ import type { Database, DatabaseAddress } from "./pool.ts";
 const CHANNEL = "turno";
 /** At most one ring a topic in this time; the first goes out at once. */
 const COALESCE_MS = 50;
+/** A database that is away must not hold up an end. */
+const CLOSE_LIMIT_MS = 1_000;
 /** The listening session proves itself this often; a half-open connection is noticed within twice of it. */
 const PROBE_MS = 5_000;
 const RECONNECT_MS = { first: 250, most: 5_000 };
@@ -25,31 +27,37 @@ export interface DoorbellOptions {
 export function createDoorbell({ database, address, logger }: DoorbellOptions): Doorbell {
   const pending = new Set<string>();
   const quiet = new Map<string, NodeJS.Timeout>();
-  let sending = false;
+  let sending: Promise<void> | null = null;
+  let closed = false;
 
   function ring(topic: DoorbellTopic): void {
+    if (closed) return;
     const text = encodeTopic(topic);
     pending.add(text);
     if (!quiet.has(text)) void send();
   }
 
-  async function send(): Promise<void> {
-    if (sending) return;
-    sending = true;
+  /** Everything that waits and is not to be quiet; one after another, so that the last news comes last. */
+  function send(): Promise<void> {
+    sending ??= sendAll().finally(() => {
+      sending = null;
+    });
+    return sending;
+  }
+
+  async function sendAll(): Promise<void> {
     try {
       for (;;) {
         const ready = [...pending].filter((text) => !quiet.has(text));
         if (ready.length === 0) return;
         for (const text of ready) {
           pending.delete(text);
-          quiet.set(text, setTimeout(() => endQuiet(text), COALESCE_MS).unref());
+          if (!closed) quiet.set(text, setTimeout(() => endQuiet(text), COALESCE_MS).unref());
         }
         await database.query(`select pg_notify('${CHANNEL}', topic) from unnest($1::text[]) as topic`, [ready]);
       }
     } catch (error) {
       logger.debug("a ring was lost; the next poll finds the news", { error: describeError(error) });
-    } finally {
-      sending = false;
     }
   }
 
@@ -64,8 +72,12 @@ export function createDoorbell({ database, address, logger }: DoorbellOptions): 
       void listenForever({ address, logger, signal, ...listener });
     },
     async close() {
+      closed = true;
       for (const timer of quiet.values()) clearTimeout(timer);
       quiet.clear();
+      // What is said shortly before the end is heard too: a command that enqueues ends at once.
+      const said = send().then(() => (pending.size > 0 ? send() : undefined));
+      await Promise.race([said, delay(CLOSE_LIMIT_MS, undefined, { ref: false })]);
       pending.clear();
     },
   };
