@@ -1,9 +1,9 @@
-/** Due by the database's clock. $1 limit. */
+/** Due by the database's clock. $1 limit. Ordered as the index is: at the top of an hour many share one instant. */
 export const LOAD_DUE_SCHEDULES = `
 select name, spec, timing_hash, next_fire_at
 from turno.recurring_jobs
 where not suspended and next_fire_at <= now()
-order by next_fire_at, name
+order by next_fire_at
 limit $1`;
 
 export const READ_NOW = `
