@@ -72,13 +72,21 @@ export function compilePayloadSchema(schema: PayloadSchema): CompiledPayloadSche
 export function createPayloadValidator(
   keep = 500,
 ): (schema: PayloadSchema, payload: Json) => readonly PayloadProblem[] {
-  const compiled = new Map<string, CompiledPayloadSchema>();
-  return (schema, payload) => {
+  const byContent = new Map<string, CompiledPayloadSchema>();
+  // The jobs of one batch share their schema: it is written out and looked up once.
+  const byObject = new WeakMap<object, CompiledPayloadSchema>();
+  const compile = (schema: PayloadSchema): CompiledPayloadSchema => {
     const key = canonicalJson(schema);
-    const found = compiled.get(key) ?? compilePayloadSchema(schema);
-    compiled.delete(key);
-    compiled.set(key, found);
-    if (compiled.size > keep) compiled.delete(compiled.keys().next().value ?? key);
+    const found = byContent.get(key) ?? compilePayloadSchema(schema);
+    byContent.delete(key);
+    byContent.set(key, found);
+    if (byContent.size > keep) byContent.delete(byContent.keys().next().value ?? key);
+    return found;
+  };
+  return (schema, payload) => {
+    let found = typeof schema === "object" ? byObject.get(schema) : undefined;
+    found ??= compile(schema);
+    if (typeof schema === "object") byObject.set(schema, found);
     if (found.ok) return found.validate(payload);
     return [{ pointer: "", message: `the job's payload schema cannot be used: ${found.problems[0]?.message ?? ""}` }];
   };

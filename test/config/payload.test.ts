@@ -137,3 +137,19 @@ test("findUnstorable points at the first text or key that the database refuses",
   expect(findUnstorable({ "\u0000k": 1 })).toBe("/\u0000k");
   expect(findUnstorable({ a: "\ud83d\ude00", b: "\\u0000" })).toBeNull();
 });
+
+test("the schema that the jobs of a batch share is written out once", () => {
+  let reads = 0;
+  const schema = {
+    type: "object",
+    get properties() {
+      reads += 1;
+      return { n: { type: "integer" } };
+    },
+  };
+  const validate = createPayloadValidator();
+  expect(validate(schema, { n: "x" })).not.toEqual([]);
+  const once = reads;
+  for (let n = 0; n < 10; n++) expect(validate(schema, { n })).toEqual([]);
+  expect(reads).toBe(once);
+});
