@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { describeError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { HandlerOutcome } from "../../protocol/ports/handlers.ts";
 import { entryFile } from "./entry-file.ts";
@@ -40,10 +41,13 @@ export function createProcessRunner({ cwd, env, logger }: ProcessRunnerOptions):
     });
     children.add(child);
     // Unheard, an error of the channel would end the worker; the exit tells all there is.
-    child.on("error", (error) => logger.warn("a handler process reported an error", { error: error.message }));
+    child.on("error", (error) => {
+      logger.warn("a handler process reported an error", { error: error.message });
+      // One that never came to be has no exit.
+      if (child.pid === undefined) forget(child);
+    });
     child.once("exit", () => {
-      children.delete(child);
-      if (spare === child) spare = null;
+      forget(child);
       signalGroup(child.pid, "SIGKILL");
     });
     forwardLines(child.stdout, (line) => logger.info(line, { stream: "stdout", pid: child.pid }));
@@ -51,11 +55,26 @@ export function createProcessRunner({ cwd, env, logger }: ProcessRunnerOptions):
     return child;
   };
 
-  const take = (): ChildProcess => {
-    const child = spare ?? open();
+  const forget = (child: ChildProcess) => {
+    children.delete(child);
+    if (spare === child) spare = null;
+  };
+
+  /** Null when the machine has no room for another process, which throws or is reported later, by its kind. */
+  const tryOpen = (): ChildProcess | null => {
+    try {
+      return open();
+    } catch (error) {
+      logger.warn("a handler process could not be started", { error: describeError(error) });
+      return null;
+    }
+  };
+
+  const take = (): ChildProcess | null => {
+    const child = spare ?? tryOpen();
     spare = null;
     setImmediate(() => {
-      if (!closed && spare === null) spare = open();
+      if (!closed && spare === null) spare = tryOpen();
     });
     return child;
   };
@@ -67,6 +86,10 @@ export function createProcessRunner({ cwd, env, logger }: ProcessRunnerOptions):
         return { abort: () => {}, end: () => {} };
       }
       const child = take();
+      if (child === null) {
+        work.settle({ kind: "crashed", detail: "its process could not be started" });
+        return { abort: () => {}, end: () => {} };
+      }
       let ended = false;
       let settled = false;
       const settle = (outcome: HandlerOutcome) => {
