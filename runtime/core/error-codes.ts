@@ -12,7 +12,7 @@ export const ERROR_CODES = {
   TURNO_MIGRATION_CHANGED: "A migration that was already applied has another content now.",
   TURNO_EMBEDDED_START: "The embedded PostgreSQL could not be started.",
   TURNO_EMBEDDED_MISSING: "There are no PostgreSQL binaries for this platform.",
-  TURNO_PROJECT_UNWRITABLE: "Turno cannot write to the folder of its state.",
+  TURNO_PROJECT_UNWRITABLE: "Turno cannot write to the project's folder, or to that of its state.",
   TURNO_PROJECT_MISSING: "There is no turno.yaml in the project's folder.",
   TURNO_PROJECT_INVALID: "The project's files have problems; nothing was applied.",
   TURNO_PROJECT_UNREADABLE: "A file of the project could not be read.",

@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
+import { describeError, TurnoError } from "../../core/errors.ts";
 import { type CommandIo, EXIT, type ExitCode } from "../io.ts";
 
 /** `turno init`: the files of a new project; one that is there already is left as it is. */
@@ -12,7 +13,16 @@ export function addInitCommand(program: Command, io: CommandIo, setExitCode: (co
     .action(async (options: { readonly dir?: string }) => {
       const root = resolve(io.cwd, options.dir ?? ".");
       for (const [path, text] of Object.entries(newProject(nameFor(root)))) {
-        const written = await writeNew(join(root, path), text);
+        const written = await writeNew(join(root, path), text).catch((error: unknown) => {
+          throw new TurnoError(
+            "TURNO_PROJECT_UNWRITABLE",
+            `no project can be made in ${root}: ${describeError(error)}`,
+            {
+              cause: error,
+              hint: "choose another folder with --dir",
+            },
+          );
+        });
         io.out(written ? `wrote ${path}\n` : `left ${path} as it is\n`);
       }
       io.out("\nNext: turno validate, then turno up\n");
