@@ -167,7 +167,9 @@ function SyncMark({ sync, now }: { readonly sync: SyncView | null; readonly now:
   return (
     <>
       <a href="/" title={sync.problem.message}>
-        <State tone="failed">{describeSync(sync)}</State>
+        <State tone="failed">
+          <span class="clip">{describeSync(sync)}</span>
+        </State>
       </a>
       {lastGood}
     </>
