@@ -13,7 +13,7 @@ import type { Clock } from "../../protocol/ports/surroundings.ts";
 import { createBundleCache } from "./bundle-cache.ts";
 import { COMMAND_HANDLER, createCommandRunner } from "./command.ts";
 import { createInlineRunner } from "./inline-runner.ts";
-import type { RealmDefinition, RealmRun, RealmWork } from "./messages.ts";
+import type { RealmDefinition, RealmRun, RealmWork, RunMessage } from "./messages.ts";
 import { createProcessRunner } from "./process-runner.ts";
 import { createThreadPool } from "./thread-pool.ts";
 
@@ -44,7 +44,7 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
   const processes = createProcessRunner({ cwd: projectRoot, env: projectEnv, logger });
   const inline = createInlineRunner(logger);
   const commands = createCommandRunner({ projectRoot, clock: options.clock });
-  const realms: Record<Isolation, { start(work: RealmWork): RealmRun }> = {
+  const realms: Record<Isolation, Realm> = {
     thread: threads,
     process: processes,
     inline,
@@ -52,45 +52,15 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
   const describe = createDefinitions();
   const unloadable = new Set<string>();
 
-  const settleUnloadable = (hash: string, detail: string, settle: (outcome: HandlerOutcome) => void) => {
+  const noteUnloadable = (hash: string, detail: string) => {
     unloadable.add(hash);
     logger.error("a handler cannot be loaded here", { bundle: hash, detail });
-    settle({ kind: "unloadable", detail });
   };
 
-  const startAt = (url: string, hash: string, request: RunRequest, settle: (outcome: HandlerOutcome) => void) => {
-    const { job, definition } = request;
-    const realm = realms[request.alone ? "process" : definition.isolation];
-    const deadlineMs = Date.now() + request.timeoutMs;
-    return realm.start({
-      jobId: job.id,
-      handler: definition.handler,
-      definition: describe(definition, hash, url),
-      message: (runId) => [
-        "run",
-        runId,
-        describe(definition, hash, url).id,
-        job.id,
-        JSON.stringify(job.payload),
-        job.failures + 1,
-        job.execution,
-        job.token,
-        deadlineMs,
-        job.schedule === null
-          ? null
-          : {
-              name: job.schedule.name,
-              firedForMs: job.schedule.firedFor.getTime(),
-              lateByMs: job.schedule.lateByMs,
-            },
-        job.revision,
-      ],
-      onProgress: request.onProgress,
-      settle: (outcome) => {
-        if (outcome.kind === "unloadable") settleUnloadable(hash, outcome.detail, settle);
-        else settle(outcome);
-      },
-    });
+  const startAt = (url: string, hash: string, request: RunRequest): HandlerRun => {
+    const run = new HostRun(request, describe(request.definition, hash, url), noteUnloadable);
+    run.start(realms[request.alone ? "process" : request.definition.isolation]);
+    return run;
   };
 
   return {
@@ -100,32 +70,104 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
       if (bundleHash === null) {
         return settledRun({ kind: "unloadable", detail: `${handler} is not a handler that ships with this version` });
       }
-      let settle: (outcome: HandlerOutcome) => void = () => {};
-      const outcome = new Promise<HandlerOutcome>((resolve) => {
-        settle = resolve;
-      });
       const url = bundles.known(bundleHash);
-      if (url !== null) {
-        const started = startAt(url, bundleHash, request, settle);
-        return { outcome, abort: started.abort, end: started.end };
-      }
-      const waiting = createWaitingRun(settle);
+      if (url !== null) return startAt(url, bundleHash, request);
+      const waiting = createWaitingRun();
       bundles.fetch(bundleHash).then(
-        (fetched) => waiting.begin(() => startAt(fetched, bundleHash, request, settle)),
+        (fetched) => waiting.begin(() => startAt(fetched, bundleHash, request)),
         (error: unknown) => {
           // A database that is away says nothing about the bundle: only a verdict is remembered.
           if (error instanceof TurnoError && error.code === "TURNO_HANDLER_LOAD") {
-            settleUnloadable(bundleHash, error.message, settle);
-          } else settle({ kind: "unloadable", detail: `its code could not be fetched: ${describeError(error)}` });
+            noteUnloadable(bundleHash, error.message);
+            waiting.settle({ kind: "unloadable", detail: error.message });
+          } else
+            waiting.settle({ kind: "unloadable", detail: `its code could not be fetched: ${describeError(error)}` });
         },
       );
-      return { outcome, abort: waiting.abort, end: waiting.end };
+      return waiting;
     },
     unloadableBundles: () => [...unloadable],
     async close() {
       await Promise.all([threads.close(), processes.close(), commands.close()]);
     },
   };
+}
+
+interface Realm {
+  start(work: RealmWork): RealmRun;
+}
+
+/** One a job, thousands a second: one object instead of a closure for each of its methods. */
+class HostRun implements HandlerRun, RealmWork {
+  readonly outcome: Promise<HandlerOutcome>;
+  readonly definition: RealmDefinition;
+  readonly #request: RunRequest;
+  readonly #noteUnloadable: (hash: string, detail: string) => void;
+  readonly #deadlineMs: number;
+  #resolve: (outcome: HandlerOutcome) => void = () => {};
+  #started: RealmRun | null = null;
+
+  constructor(
+    request: RunRequest,
+    definition: RealmDefinition,
+    noteUnloadable: (hash: string, detail: string) => void,
+  ) {
+    this.#request = request;
+    this.definition = definition;
+    this.#noteUnloadable = noteUnloadable;
+    this.#deadlineMs = Date.now() + request.timeoutMs;
+    this.outcome = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  get jobId(): string {
+    return this.#request.job.id;
+  }
+
+  get handler(): string {
+    return this.#request.definition.handler;
+  }
+
+  start(realm: Realm): void {
+    this.#started = realm.start(this);
+  }
+
+  abort(reason: AbortReason): void {
+    this.#started?.abort(reason);
+  }
+
+  end(): void {
+    this.#started?.end();
+  }
+
+  message(runId: number): RunMessage {
+    const { job } = this.#request;
+    return [
+      "run",
+      runId,
+      this.definition.id,
+      job.id,
+      JSON.stringify(job.payload),
+      job.failures + 1,
+      job.execution,
+      job.token,
+      this.#deadlineMs,
+      job.schedule === null
+        ? null
+        : { name: job.schedule.name, firedForMs: job.schedule.firedFor.getTime(), lateByMs: job.schedule.lateByMs },
+      job.revision,
+    ];
+  }
+
+  onProgress(percent: number, message: string | null): void {
+    this.#request.onProgress(percent, message);
+  }
+
+  settle(outcome: HandlerOutcome): void {
+    if (outcome.kind === "unloadable") this.#noteUnloadable(this.definition.bundleHash, outcome.detail);
+    this.#resolve(outcome);
+  }
 }
 
 /** What realms are told of a definition, with a number of its own; remembered as long as the definition is. */
@@ -150,14 +192,20 @@ function createDefinitions(): (definition: JobDefinition, hash: string, url: str
 }
 
 /** A run whose code is still on its way to this machine. */
-function createWaitingRun(settle: (outcome: HandlerOutcome) => void) {
-  let started: RealmRun | null = null;
+function createWaitingRun() {
+  let settle: (outcome: HandlerOutcome | Promise<HandlerOutcome>) => void = () => {};
+  let started: HandlerRun | null = null;
   let ended = false;
   let abortedBy: AbortReason | null = null;
   return {
-    begin(start: () => RealmRun): void {
+    outcome: new Promise<HandlerOutcome>((resolve) => {
+      settle = resolve;
+    }),
+    settle,
+    begin(start: () => HandlerRun): void {
       if (ended) return;
       started = start();
+      settle(started.outcome);
       if (abortedBy !== null) started.abort(abortedBy);
     },
     abort(reason: AbortReason): void {

@@ -46,29 +46,37 @@ export function createRealm({ send, lastBegun }: RealmOptions): Realm {
     if (lastBegun !== null && runId > (lastBegun[0] ?? 0)) Atomics.store(lastBegun, 0, runId);
   };
 
+  const returned = (runId: number, handle: ContextHandle, value: unknown) => {
+    const { text, error } = storableJson(value);
+    const message: FromRealm =
+      error === null
+        ? ["returned", runId, text]
+        : ["done", runId, { kind: "returned", result: null, resultError: error }];
+    finish(runId, handle, message);
+  };
+
+  const threw = (runId: number, handle: ContextHandle, thrown: unknown) => {
+    finish(runId, handle, ["done", runId, { kind: "threw", error: toHandlerError(thrown) }]);
+  };
+
   const begin = (run: RunMessage, definition: RealmDefinition, handler: Handler, handle: ContextHandle) => {
     const runId = run[1];
     markBegun(runId);
     const call = () => handler(JSON.parse(run[4]) as Json, handle.context);
-    const returned = (value: unknown) => {
-      const { text, error } = storableJson(value);
-      const message: FromRealm =
-        error === null
-          ? ["returned", runId, text]
-          : ["done", runId, { kind: "returned", result: null, resultError: error }];
-      finish(runId, handle, message);
-    };
-    const threw = (thrown: unknown) => {
-      finish(runId, handle, ["done", runId, { kind: "threw", error: toHandlerError(thrown) }]);
-    };
     const failed = (thrown: unknown) => {
-      if (definition.immediateRetry.attempts === 0 || handle.isAborted() || !isTransient(thrown)) threw(thrown);
-      else retryAtOnce(call, thrown, definition.immediateRetry, handle.signal()).then(returned, threw);
+      const { immediateRetry } = definition;
+      if (immediateRetry.attempts === 0 || handle.isAborted() || !isTransient(thrown)) threw(runId, handle, thrown);
+      else {
+        retryAtOnce(call, thrown, immediateRetry, handle.signal()).then(
+          (value) => returned(runId, handle, value),
+          (last: unknown) => threw(runId, handle, last),
+        );
+      }
     };
     try {
       const value = call();
-      if (isThenable(value)) Promise.resolve(value).then(returned, failed);
-      else returned(value);
+      if (isThenable(value)) Promise.resolve(value).then((result) => returned(runId, handle, result), failed);
+      else returned(runId, handle, value);
     } catch (thrown) {
       failed(thrown);
     }

@@ -1,6 +1,7 @@
 import { Worker } from "node:worker_threads";
 import { describeError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
+import type { AbortReason } from "../../protocol/ports/handlers.ts";
 import { entryFile } from "./entry-file.ts";
 import type { FromRealm, RealmDefinition, RealmRun, RealmStart, RealmWork, ToRealm } from "./messages.ts";
 import { forwardLines, forwardLog } from "./output.ts";
@@ -30,10 +31,28 @@ export interface ThreadPoolOptions {
   readonly logger: Logger;
 }
 
-interface Running {
+/** One run in its thread, and what its starter holds of it. */
+class Running implements RealmRun {
   readonly id: number;
   readonly work: RealmWork;
-  ended: boolean;
+  readonly #thread: Thread;
+  readonly #cutOff: (thread: Thread, run: Running) => void;
+  ended = false;
+
+  constructor(id: number, work: RealmWork, thread: Thread, cutOff: (thread: Thread, run: Running) => void) {
+    this.id = id;
+    this.work = work;
+    this.#thread = thread;
+    this.#cutOff = cutOff;
+  }
+
+  abort(reason: AbortReason): void {
+    if (this.#thread.runs.has(this.id)) post(this.#thread, ["abort", this.id, reason]);
+  }
+
+  end(): void {
+    if (this.#thread.runs.has(this.id)) this.#cutOff(this.#thread, this);
+  }
 }
 
 interface Thread {
@@ -79,6 +98,12 @@ export function createThreadPool({ threads: sharedLimit, env, logger }: ThreadPo
   };
 
   const setApart = (run: Running) => apart.add(groupOf(run.work.definition));
+
+  const cutOff = (thread: Thread, run: Running) => {
+    run.ended = true;
+    setApart(run);
+    terminate(thread);
+  };
 
   const onExit = (thread: Thread, exitCode: number) => {
     threads.delete(thread);
@@ -183,25 +208,15 @@ export function createThreadPool({ threads: sharedLimit, env, logger }: ThreadPo
         work.settle({ kind: "neighbour-ended" });
         return { abort: () => {}, end: () => {} };
       }
-      const group = groupOf(work.definition);
-      const thread = choose(apart.size > 0 && apart.has(group) ? group : SHARED);
+      const group = apart.size > 0 ? groupOf(work.definition) : SHARED;
+      const thread = choose(apart.has(group) ? group : SHARED);
       const id = ++thread.lastRunId;
-      const run: Running = { id, work, ended: false };
+      const run = new Running(id, work, thread, cutOff);
       thread.runs.set(id, run);
       if (id >= MAX_RUNS) thread.draining = true;
       introduce(thread, work);
       post(thread, work.message(id));
-      return {
-        abort(reason) {
-          if (thread.runs.has(id)) post(thread, ["abort", id, reason]);
-        },
-        end() {
-          if (!thread.runs.has(id)) return;
-          run.ended = true;
-          setApart(run);
-          terminate(thread);
-        },
-      };
+      return run;
     },
     size: () => threads.size,
     async close() {
