@@ -2,6 +2,7 @@ import type { Json } from "../../core/json.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { FireView, JobFilter, JobPage, PanelQueries, Pulse } from "../../protocol/ports/panel.ts";
 import { isFinal, JOB_STATES } from "../../protocol/states.ts";
+import { LOAD_JOB, listEnd, listJobs } from "./panel-job-statements.ts";
 import {
   type Row,
   readConcern,
@@ -24,13 +25,10 @@ import {
   LIST_QUEUES,
   LIST_SCHEDULES,
   LIST_WORKERS,
-  LOAD_JOB,
   LOAD_PULSE,
   LOAD_REVISION,
   LOAD_STATISTICS,
   LOAD_SYNC,
-  listEnd,
-  listJobs,
 } from "./panel-statements.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "./pool.ts";
 
