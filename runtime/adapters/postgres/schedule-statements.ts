@@ -210,18 +210,18 @@ select queue, count(*)::int as jobs from promoted group by queue`;
 
 /**
  * Scheduled (held no-handler) → Enqueued when a live worker takes the job's queue and can load the bundle in force. $1 limit.
- * Looked at by type: jobs that stay held cost nothing, however many they are.
+ * Looked at by type, with one step in the index for each: jobs that stay held cost nothing, however many they are.
  */
 export const RELEASE_UNHANDLED = `
-with waiting as materialized (
-  select t.name as type, t.definition_hash
-  from turno.job_types t
-  cross join lateral (select from turno.jobs_live held where held.hold = 'no-handler' and held.type = t.name limit 1) as one
-  where exists (select from turno.jobs_live where hold = 'no-handler')
+with recursive kinds as (
+  select min(type) as type from turno.jobs_live where hold = 'no-handler'
+  union all
+  select (select min(type) from turno.jobs_live where hold = 'no-handler' and type > k.type) from kinds k where k.type is not null
 ),
 able as (
-  select t.type, q ->> 'name' as queue
-  from waiting t
+  select t.name as type, q ->> 'name' as queue
+  from kinds k
+  join turno.job_types t on t.name = k.type
   join turno.job_definitions d on d.hash = t.definition_hash
   join turno.workers w on w.left_at is null and not w.draining and w.heartbeat_at > now() - interval '30 seconds'
     and not coalesce(d.definition ->> 'bundleHash', '') = any (w.unloadable_bundles)
