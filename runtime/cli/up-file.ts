@@ -1,4 +1,4 @@
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { existsInTable, inspectProcess } from "../adapters/embedded/process-table.ts";
@@ -29,9 +29,9 @@ interface UpFile extends UpFacts {
   readonly stamp: string;
 }
 
-/** Between the creation of the file and its text there is a moment. */
-const WRITING_TRIES = 20;
-const WRITING_WAIT_MS = 25;
+/** How long a look at the file and the claim may take; a lock of a process that was killed in it is older. */
+const LOCK_LIMIT_MS = 5_000;
+const LOCK_RETRY_MS = 20;
 
 /**
  * Claims the folder for this process; readable for the owner only. Throws TURNO_ALREADY_RUNNING when another living
@@ -40,22 +40,18 @@ const WRITING_WAIT_MS = 25;
 export async function claimUpFile(path: string): Promise<UpClaim> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const own = { pid: process.pid, stamp: (await inspectProcess(process.pid))?.stamp ?? "" };
-  const textOf = (facts: Omit<UpFacts, "pid">) => `${JSON.stringify({ ...own, ...facts })}\n`;
-  const starting = textOf({ url: null, databaseUrl: null });
-  for (let tries = 1; !(await createWhole(path, starting)); ) {
-    const text = await readText(path);
-    if (text === null) continue;
-    const found = parse(text);
+  const write = async (facts: Omit<UpFacts, "pid">) => {
+    const draft = `${path}.${process.pid}`;
+    await writeFile(draft, `${JSON.stringify({ ...own, ...facts })}\n`, { mode: 0o600 });
+    await rename(draft, path);
+  };
+  await underLock(`${path}.lock`, async () => {
+    const found = parse((await readText(path)) ?? "");
     if (found !== null && (await isRunning(found))) throw alreadyRunning(path, found);
-    if (found === null && tries++ < WRITING_TRIES) await delay(WRITING_WAIT_MS);
-    else await moveAway(path, text);
-  }
+    await write({ url: null, databaseUrl: null });
+  });
   return {
-    async tell(facts) {
-      const draft = `${path}.${process.pid}`;
-      await writeFile(draft, textOf(facts), { mode: 0o600 });
-      await rename(draft, path);
-    },
+    tell: write,
     async release() {
       const found = parse((await readText(path)) ?? "");
       if (found?.pid === own.pid && found.stamp === own.stamp) await rm(path, { force: true });
@@ -75,25 +71,23 @@ export async function readUpFile(path: string): Promise<UpFacts | null> {
   return found !== null && (await isRunning(found)) ? found : null;
 }
 
-async function createWhole(path: string, text: string): Promise<boolean> {
-  try {
-    await writeFile(path, text, { flag: "wx", mode: 0o600 });
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-    throw error;
+/** One at a time among all processes: making a folder succeeds for one of them. */
+async function underLock(lock: string, work: () => Promise<void>): Promise<void> {
+  for (;;) {
+    try {
+      await mkdir(lock);
+      break;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+      const since = (await stat(lock).catch(() => null))?.mtimeMs ?? Date.now();
+      if (Date.now() - since > LOCK_LIMIT_MS) await rm(lock, { recursive: true, force: true });
+      else await delay(LOCK_RETRY_MS);
+    }
   }
-}
-
-/** Two processes may find the same stale file: whoever took another's fresh one away puts it back. */
-async function moveAway(path: string, stale: string): Promise<void> {
-  const moved = `${path}.stale-${process.pid}`;
   try {
-    await rename(path, moved);
-    if ((await readText(moved)) === stale) await rm(moved, { force: true });
-    else await rename(moved, path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    await work();
+  } finally {
+    await rm(lock, { recursive: true, force: true });
   }
 }
 

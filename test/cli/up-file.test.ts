@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -77,13 +77,21 @@ describe("the claim of a folder", () => {
   });
 
   test("is given to one of many that come at once, whether or not a stale file is there", async () => {
-    for (const stale of [false, true]) {
+    for (const stale of [false, true, true, true]) {
       if (stale) await leave({ pid: process.pid, stamp: "1" });
       const claims = await Promise.allSettled(Array.from({ length: 8 }, () => claimUpFile(path)));
       const given = claims.flatMap((claim) => (claim.status === "fulfilled" ? [claim.value] : []));
       expect(given).toHaveLength(1);
       await given[0]?.release();
     }
+  });
+
+  test("does not wait for a process that was killed while it looked", async () => {
+    await mkdir(`${path}.lock`, { recursive: true });
+    const old = new Date(Date.now() - 60_000);
+    await utimes(`${path}.lock`, old, old);
+    await (await claimUpFile(path)).release();
+    expect(await readdir(dirname(path))).toEqual([]);
   });
 
   test("is not released by whoever has lost it", async () => {
