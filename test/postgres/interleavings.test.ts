@@ -327,6 +327,18 @@ describe("behind a transaction that is about to commit", () => {
     expect(await runsOf("edited")).toBe(0);
   });
 
+  it("waking schedules whose run has ended does not wait for an apply", async () => {
+    await declare("paced", { timing: { kind: "every", intervalMs: 60_000, from: "finish" } });
+    await database.query(
+      "update turno.recurring_jobs set awaits_finish = true, next_fire_at = null where name = 'paced'",
+    );
+    const held = await holdTransaction(testDatabase.address);
+    await held.database.query("select from turno.recurring_jobs for update");
+    expect(await store().wakeFinishedSchedules()).toBe(0);
+    await held.commit();
+    expect(await store().wakeFinishedSchedules()).toBe(1);
+  });
+
   it("a fire under Forbid does not miss a run that was just made", async () => {
     await database.query("update turno.installation set cold_starts = 1");
     const at = await declare("both", { runOnStart: true });

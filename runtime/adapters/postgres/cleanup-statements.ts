@@ -110,7 +110,7 @@ with folded as (
 ),
 counts as (
   insert into turno.queue_counts as c (queue, scheduled, enqueued, processing)
-  select queue, sum(scheduled), sum(enqueued), sum(processing) from folded group by queue
+  select queue, sum(scheduled), sum(enqueued), sum(processing) from folded group by queue order by queue
   on conflict (queue) do update
   set scheduled = c.scheduled + excluded.scheduled, enqueued = c.enqueued + excluded.enqueued, processing = c.processing + excluded.processing
 ),
@@ -120,6 +120,7 @@ minutes as (
   from folded
   where succeeded <> 0 or failed <> 0 or cancelled <> 0 or executions <> 0 or failures <> 0
   group by 1, 2
+  order by 1, 2
   on conflict (minute, queue) do update
   set succeeded = m.succeeded + excluded.succeeded, failed = m.failed + excluded.failed, cancelled = m.cancelled + excluded.cancelled,
     executions = m.executions + excluded.executions, failures = m.failures + excluded.failures, ran_ms = m.ran_ms + excluded.ran_ms

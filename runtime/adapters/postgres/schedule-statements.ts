@@ -1,13 +1,17 @@
-/** Due by the database's clock. $1 limit. Ordered as the index is: at the top of an hour many share one instant. */
+/**
+ * Due by the database's clock, which comes along: a single row without a name when nothing is. $1 limit.
+ * Ordered as the index is: at the top of an hour many share one instant.
+ */
 export const LOAD_DUE_SCHEDULES = `
-select name, spec, timing_hash, next_fire_at
-from turno.recurring_jobs
-where not suspended and next_fire_at <= now()
-order by next_fire_at
-limit $1`;
-
-export const READ_NOW = `
-select now() as now`;
+select clock.now, due.*
+from (select now() as now) as clock
+left join (
+  select name, spec, timing_hash, next_fire_at
+  from turno.recurring_jobs
+  where not suspended and next_fire_at <= now()
+  order by next_fire_at
+  limit $1
+) as due on true`;
 
 /** The columns of a job that a schedule makes; run at once, whatever instant it fires for. */
 const INSERT_FIRED = `
@@ -34,7 +38,7 @@ counted as (
 
 /**
  * One step of many schedules: the compare-and-set of the next fire, the fires (unique by schedule and instant) and their
- * jobs, in one statement. With Forbid a fire is recorded as overlapped while a job of the schedule is on its way.
+ * jobs, in one statement. Schedules are locked by name, as an apply locks them. With Forbid a fire is recorded as overlapped while a job of the schedule is on its way.
  * Steps: $1 text[] names · $2 timestamptz[] expected next fires · $3 text[] expected timing hashes · $4 timestamptz[] next fires
  * Fires: $5 text[] names · $6 timestamptz[] instants · $7 uuid[] job ids
  * Skips: $8 text[] names · $9 timestamptz[] instants · $10 text[] reasons · $11 bigint[] older ones without a row of their own
@@ -58,6 +62,7 @@ locked as (
     -- What a scheduler has read has milliseconds.
     and date_trunc('milliseconds', r.next_fire_at) is not distinct from s.expected
     and ${showsLastJob("r")}
+  order by r.name
   for update of r
 ),
 blocker as (
@@ -115,11 +120,18 @@ select d.schedule, d.fire_at, d.outcome, d.blocked_by, m.queue from decided d le
 
 /** \`every … from: finish\`: the next fire of schedules whose last run has left the live states. */
 export const WAKE_FINISHED = `
+with ended as (
+  select r.name
+  from turno.recurring_jobs r
+  where r.awaits_finish and not exists (select from turno.jobs_live j where j.schedule = r.name)
+  for update skip locked
+)
 update turno.recurring_jobs r
 set awaits_finish = false,
   next_fire_at = date_trunc('milliseconds', coalesce((select f.finished_at from turno.jobs_final f where f.id = r.last_job_id), now()))
     + (r.spec #>> '{timing,intervalMs}')::bigint * interval '1 millisecond'
-where r.awaits_finish and not exists (select from turno.jobs_live j where j.schedule = r.name)
+from ended e
+where r.name = e.name
 returning r.name`;
 
 export const ON_START_BATCH = 1_000;
@@ -170,6 +182,7 @@ export const FIRE_ON_START = fireNow({
   cross join turno.installation i
   where r.name = any ($1::text[]) and r.fired_cold_start < i.cold_starts and not r.suspended
     and ${showsLastJob("r")}
+  order by r.name
   for update of r`,
   outcome: "on-start",
   blocked:

@@ -1,4 +1,5 @@
 import type { ScheduleSpec } from "../../config/objects.ts";
+import { assert } from "../../core/assert.ts";
 import type { JobId } from "../../core/ids.ts";
 import type { ScheduleStep, ScheduleStore, StepOutcome } from "../../protocol/ports/schedules.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
@@ -11,11 +12,17 @@ import {
   NEXT_DUE,
   ON_START_BATCH,
   PROMOTE_DUE,
-  READ_NOW,
   RELEASE_UNHANDLED,
   TRIGGER_SCHEDULE,
   WAKE_FINISHED,
 } from "./schedule-statements.ts";
+
+interface DueRow {
+  readonly name: string;
+  readonly spec: ScheduleSpec;
+  readonly timing_hash: string;
+  readonly next_fire_at: Date;
+}
 
 interface StepRow {
   readonly name: string;
@@ -33,14 +40,13 @@ export function createScheduleStore(database: Database, doorbell: Pick<Doorbell,
 
   return {
     async loadDueSchedules(limit) {
-      const [clock] = await database.query<{ now: Date }>(READ_NOW);
-      const rows = await database.query<{ name: string; spec: ScheduleSpec; timing_hash: string; next_fire_at: Date }>(
-        LOAD_DUE_SCHEDULES,
-        [limit],
-      );
+      const rows = await database.query<{ now: Date } & (DueRow | { name: null })>(LOAD_DUE_SCHEDULES, [limit]);
+      const [first] = rows;
+      assert(first !== undefined, "the database did not tell its time");
+      const due = rows.filter((row): row is { now: Date } & DueRow => row.name !== null);
       return {
-        now: (clock as { now: Date }).now,
-        schedules: rows.map((row) => ({
+        now: first.now,
+        schedules: due.map((row) => ({
           name: row.name,
           spec: row.spec,
           timingHash: row.timing_hash,
