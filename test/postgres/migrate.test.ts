@@ -6,6 +6,7 @@ import { checkSchema, MIGRATIONS_DIR, migrate } from "../../runtime/adapters/pos
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { holdTransaction, untilBlocked } from "./held-transaction.ts";
 
 let target: TestDatabase;
 let database: Database;
@@ -93,4 +94,16 @@ test("a worker accepts the schema it knows, and refuses one that is missing, old
     hint: expect.stringContaining("upgrade"),
   });
   await expect(migrate(target.address, silentLogger)).rejects.toMatchObject({ code: "TURNO_DATABASE_SCHEMA" });
+});
+
+test("a migration that waits for a table lets others through, and is applied when the table is free", async () => {
+  await migrate(target.address, silentLogger, folder);
+  await writeFile(nextFile(), "alter table turno.queues add column next_one int;");
+  const reader = await holdTransaction(target.address);
+  await reader.database.query("select count(*) from turno.queues");
+  const migrating = migrate(target.address, silentLogger, folder);
+  await untilBlocked(database);
+  expect(await database.query("select name from turno.queues")).toEqual([]);
+  await reader.commit();
+  expect((await migrating).version).toBe(newest + 1);
 });

@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
+import { RejectedError } from "../../protocol/ports/errors.ts";
 import { type Database, type DatabaseAddress, openDatabase } from "./pool.ts";
 
 export interface MigrationReport {
@@ -20,6 +22,12 @@ interface Migration {
 
 /** Building an index on a large table is the longest a single migration takes. */
 const STATEMENT_LIMIT_MS = 3_600_000;
+/**
+ * Everybody else waits behind a change that waits for a table, and a dump holds tables for hours: so the change waits a second at a
+ * time, lets the others through, and tries again for this long.
+ */
+const TABLE_WAIT_MS = 1_000;
+const PATIENCE_MS = 600_000;
 /** Key of the transaction-level advisory lock under which migrators take turns: "turno" in ASCII. */
 const LOCK_KEY = 0x7475726e6f;
 const FILE_NAME = /^(\d{4})-[a-z0-9-]+\.sql$/;
@@ -47,7 +55,8 @@ export async function migrate(
   const applied: string[] = [];
   try {
     for (const migration of migrations) {
-      if (!(await applyOnce(database, { migration, migrations }))) continue;
+      if (!(await applyPatiently(() => applyOnce(database, { migration, migrations }), { migration, logger })))
+        continue;
       applied.push(migration.name);
       logger.info("applied a migration", { migration: migration.name });
     }
@@ -75,6 +84,23 @@ export async function checkSchema(database: Database, directory: string = MIGRAT
   );
 }
 
+async function applyPatiently(
+  apply: () => Promise<boolean>,
+  { migration, logger }: { readonly migration: Migration; readonly logger: Logger },
+): Promise<boolean> {
+  const sinceMs = performance.now();
+  for (let isTold = false; ; isTold = true) {
+    try {
+      return await apply();
+    } catch (error) {
+      const isInUse = error instanceof RejectedError && error.sqlState === "55P03";
+      if (!isInUse || performance.now() - sinceMs > PATIENCE_MS) throw error;
+      if (!isTold) logger.warn("a table is in use; the migration tries again", { migration: migration.name });
+      await delay(TABLE_WAIT_MS);
+    }
+  }
+}
+
 /** One migration in one transaction; false when it was there already. */
 function applyOnce(
   database: Database,
@@ -89,6 +115,7 @@ function applyOnce(
     );
     checkUnchanged(known, migrations);
     if (known.some(({ version }) => version === migration.version)) return false;
+    await query(`set local lock_timeout = ${TABLE_WAIT_MS}`);
     await query(migration.text);
     await query("insert into turno.migrations (version, name, sha256) values ($1, $2, $3)", [
       migration.version,
