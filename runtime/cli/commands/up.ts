@@ -79,9 +79,6 @@ async function runUp(io: CommandIo, options: UpOptions): Promise<void> {
       takeOver: databaseUrl !== null,
       logger,
     });
-    const outcome = await reconciler.syncOnce(io.signal);
-    await stores.cleanup.preparePartitions();
-
     const roles = superviseRoles({
       entry: fileURLToPath(new URL("../main.js", import.meta.url)),
       cwd: project.paths.root,
@@ -93,7 +90,11 @@ async function runUp(io: CommandIo, options: UpOptions): Promise<void> {
     undo(() => roles.stop());
     atOnce.unshift(() => roles.kill());
     const port = ownPort ?? project.settings.api.port;
-    const url = await untilAborted(startRoles({ roles, project, port, workers }), io.signal);
+    // Together: the roles need no revision to start with, and take the first one like any later one.
+    const [outcome, url] = await Promise.all([
+      reconciler.syncOnce(io.signal),
+      untilAborted(startRoles({ roles, project, port, workers }), io.signal),
+    ]);
     await claim.tell({ url, databaseUrl });
     io.out(await readyText({ stores, outcome, url }));
     const following = await startReconciler(reconciler, logger);
