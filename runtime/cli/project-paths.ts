@@ -1,4 +1,4 @@
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 
 /** Where a project keeps what Turno makes; `.turno/` is ignored by git and closed to other users. */
 export interface ProjectPaths {
@@ -17,9 +17,10 @@ export interface ProjectPaths {
   readonly upFiles: readonly string[];
 }
 
+/** `dataDir`: an absolute folder for the state in place of `.turno`. */
 export function projectPaths(root: string, dataDir: string | null = null): ProjectPaths {
   const own = join(root, ".turno");
-  const turno = dataDir === null ? own : resolve(root, dataDir);
+  const turno = dataDir ?? own;
   return {
     root,
     turno,

@@ -53,7 +53,7 @@ export async function openProject(io: CommandIo, options: OpenProjectOptions): P
   const known = runtime ?? salvageRuntime("");
   if (known === null) throw new TurnoError("TURNO_ASSERTION_FAILED", "the default settings are not valid");
   return {
-    paths: projectPaths(root, options.data ?? null),
+    paths: projectPaths(root, options.data === undefined ? null : resolve(io.cwd, options.data)),
     settings: resolveRuntimeSettings({ runtime: known }, io.env, (path) =>
       readFileSync(resolve(root, path), "utf8").trimEnd(),
     ),
