@@ -41,6 +41,7 @@ export function syncProblems(outcome: SyncOutcome): readonly SyncProblem[] {
 /** Writes outcomes to the log, each once however often it is seen again. */
 export function createSyncReport(logger: Logger): (outcome: SyncOutcome) => void {
   let last = "";
+  let hadFailed = false;
   return (outcome) => {
     const problems = syncProblems(outcome);
     const key = JSON.stringify([outcome.kind === "invalid" || outcome.kind === "refused", problems]);
@@ -56,8 +57,12 @@ export function createSyncReport(logger: Logger): (outcome: SyncOutcome) => void
       });
       for (const warning of plan.warnings) logger.warn(warning, { revision: revision.number });
     }
-    if (!isNew) return;
     const failed = outcome.kind === "invalid" || outcome.kind === "refused";
+    if (hadFailed && outcome.kind === "unchanged") {
+      logger.info(`the files are what is in force again, revision ${outcome.revision.number}`);
+    }
+    hadFailed = failed;
+    if (!isNew) return;
     if (failed)
       logger.error("the files were not applied, the last good revision stays in force", { problems: problems.length });
     for (const problem of problems) {

@@ -132,6 +132,25 @@ describe("one pass", () => {
     expect(status?.problems.map(({ code }) => code)).toEqual(["TURNO_CRON_INVALID", "TURNO_CONFIG_UNSERVED_QUEUE"]);
   });
 
+  it("tells once when files are broken, and once when they are what is in force again", async () => {
+    const lines: string[] = [];
+    const note = (message: string) => void lines.push(message);
+    const reconciler = project.reconciler({ logger: { ...silentLogger, info: note, error: note } });
+    await reconciler.syncOnce(never);
+    project.write("turno.d/a.yaml", declare({ cron: "0 99 * * *" }));
+    await reconciler.syncOnce(never);
+    await reconciler.syncOnce(never);
+    project.write("turno.d/a.yaml", declare({ cron: "0 1 * * *" }));
+    await reconciler.syncOnce(never);
+    await reconciler.syncOnce(never);
+    expect(lines).toEqual([
+      "revision 1 is in force",
+      "the files were not applied, the last good revision stays in force",
+      expect.stringMatching(/^turno.d\/a.yaml:9:/),
+      "the files are what is in force again, revision 1",
+    ]);
+  });
+
   it("tells that a changed spec.runtime needs a restart", async () => {
     const lines: string[] = [];
     const logger = { ...silentLogger, warn: (message: string) => void lines.push(message) };

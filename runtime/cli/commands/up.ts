@@ -77,7 +77,8 @@ async function runUp(io: CommandIo, options: UpOptions): Promise<void> {
       loadProject: project.load,
       appliedBy: "turno up",
       takeOver: databaseUrl !== null,
-      logger,
+      // Whoever edits files looks here for what became of it.
+      logger: openProcessLogger(io, { level: "info" }),
     });
     const roles = superviseRoles({
       entry: fileURLToPath(new URL("../main.js", import.meta.url)),
