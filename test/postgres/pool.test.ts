@@ -128,6 +128,13 @@ describe("behind a pooler in transaction mode", () => {
     expect(new Set(pooler.parsed)).toEqual(new Set([""]));
   });
 
+  it("a session that ends in the instant it is given out costs a statement, not the process", async () => {
+    const database = open(pooler.connectionString);
+    pooler.endNext = true;
+    await expect(database.query("select 1")).rejects.toThrow();
+    expect(await read(database, "1")).toBe(1);
+  });
+
   it("a connection that breaks under a statement leaves its outcome unknown", async () => {
     const database = open(pooler.connectionString);
     const backend = await read(database, "pg_backend_pid()");

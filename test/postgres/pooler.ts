@@ -5,6 +5,8 @@ export interface Pooler {
   readonly connectionString: string;
   /** Names of the statements that were prepared. */
   readonly parsed: string[];
+  /** The next session is ended with the same packet that says it is ready. */
+  endNext: boolean;
   /** Breaks every connection; new ones are taken. */
   cut(): void;
   close(): Promise<void>;
@@ -33,7 +35,7 @@ export async function startPooler(upstream: string): Promise<Pooler> {
     client.once("data", (startup) => {
       const refused = parametersOf(startup).find((name) => !KEPT_APART.includes(name));
       if (refused !== undefined) {
-        client.end(errorResponse(`unsupported startup parameter: ${refused}`));
+        client.end(errorResponse("08P01", `unsupported startup parameter: ${refused}`));
         return;
       }
       const backend =
@@ -45,16 +47,23 @@ export async function startPooler(upstream: string): Promise<Pooler> {
       client.on("data", (chunk) => parsed.push(...preparedIn(chunk)));
       backend.write(startup);
       client.pipe(backend);
-      backend.pipe(client);
+      backend.on("data", (chunk) => {
+        if (!pooler.endNext || !isReady(chunk)) return void client.write(chunk);
+        pooler.endNext = false;
+        client.end(
+          Buffer.concat([chunk, errorResponse("57P01", "terminating connection due to administrator command")]),
+        );
+      });
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = new URL(upstream);
   address.search = "";
   address.host = `127.0.0.1:${(server.address() as { port: number }).port}`;
-  return {
+  const pooler: Pooler = {
     connectionString: address.href,
     parsed,
+    endNext: false,
     cut() {
       for (const socket of sockets) socket.destroy();
       sockets.clear();
@@ -64,6 +73,12 @@ export async function startPooler(upstream: string): Promise<Pooler> {
       await new Promise((resolve) => server.close(resolve));
     },
   };
+  return pooler;
+}
+
+/** Whether a chunk ends with ReadyForQuery ("Z", length 5, state). */
+function isReady(chunk: Buffer): boolean {
+  return chunk.at(-6) === 0x5a && chunk.readInt32BE(chunk.length - 5) === 5;
 }
 
 /** Names in a startup message: after length and version, pairs of texts that end with NUL. */
@@ -81,8 +96,8 @@ function preparedIn(chunk: Buffer): string[] {
   return names;
 }
 
-function errorResponse(message: string): Buffer {
-  const fields = Buffer.from(`SFATAL\0C08P01\0M${message}\0\0`);
+function errorResponse(code: string, message: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0C${code}\0M${message}\0\0`);
   const head = Buffer.alloc(5, "E");
   head.writeInt32BE(4 + fields.length, 1);
   return Buffer.concat([head, fields]);

@@ -56,6 +56,8 @@ export function openDatabase(options: PoolOptions): Database {
     query_timeout: statementTimeoutMs + 2_000,
     Client: sessionWith(() => (isPooled ? SESSION_SETTINGS : { ...SESSION_SETTINGS, ...limits })),
   });
+  // A session may end in the instant it is given out, before anybody could listen to it; the query that follows tells.
+  pool.on("connect", (client) => void client.on("error", () => {}));
   pool.on("error", (error) => logger.warn("an idle database connection was lost", { error: describeError(error) }));
 
   return {
@@ -67,18 +69,12 @@ export function openDatabase(options: PoolOptions): Database {
   async function withClient<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> {
     const client = await acquire();
     let broken = false;
-    // pg emits errors on a checked-out client as well; the failing query reports the same error.
-    const onError = () => {
-      broken = true;
-    };
-    client.on("error", onError);
     try {
       return await work(client);
     } catch (error) {
-      if (error instanceof UnknownOutcomeError) broken = true;
+      broken = error instanceof UnknownOutcomeError;
       throw error;
     } finally {
-      client.off("error", onError);
       client.release(broken);
     }
   }
