@@ -90,6 +90,14 @@ async function stateOf(id: JobId): Promise<string | undefined> {
   return rows[0]?.state;
 }
 
+async function timelineOf(id: JobId): Promise<string[]> {
+  const rows = await database.query<{ move: string }>(
+    "select concat(from_state, ' → ', to_state) as move from turno.job_state_changes where job_id = $1 order by at",
+    [id],
+  );
+  return rows.map(({ move }) => move);
+}
+
 async function seen({ jobId }: Ownership) {
   const found = (await storesOn(database).observeLeases()).find((lease) => lease.jobId === jobId);
   if (found === undefined) throw new Error("the job is not running");
@@ -168,6 +176,29 @@ describe("behind a transaction that is about to commit", () => {
     );
     expect(cancel).toEqual({ kind: "cancelled" });
     expect(await stateOf(job.jobId)).toBe("Cancelled");
+  });
+
+  it("a timeline goes forward and has no gap, whatever waited for what and however often a claim went back", async () => {
+    const job = await claimed();
+    await store().returnClaims(worker, [job]);
+    await store().promoteDue(10);
+    const [again] = await claim(database, 1);
+    const retry = retryOf({ jobId: (again as ClaimedJob).id, token: (again as ClaimedJob).token }, { delayMs: 0 });
+    await behind(
+      (held) => storesOn(held).finishJob(worker, retry),
+      () => store().cancelJob(job.jobId),
+    );
+    await store().requeueJob(job.jobId);
+    await store().cancelJob(job.jobId);
+    expect(await timelineOf(job.jobId)).toEqual([
+      "Enqueued → Processing",
+      "Processing → Scheduled",
+      "Scheduled → Cancelled",
+      "Cancelled → Enqueued",
+      "Enqueued → Cancelled",
+    ]);
+    const [row] = await database.query("select enqueued_why from turno.jobs where id = $1", [job.jobId]);
+    expect(row).toEqual({ enqueued_why: "requeued" });
   });
 
   it("a claim passes over a job that is being cancelled", async () => {

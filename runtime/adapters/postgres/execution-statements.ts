@@ -11,6 +11,9 @@ const CLAIMED_COLUMNS = `
   t.definition_hash, t.revision, j.failures, j.execution, j.lost, j.lost_unstarted, j.returns, j.max_attempts, j.timeout_ms,
   j.schedule, j.fire_at, j.fire_late_ms, j.recovered, (extract(epoch from j.sort_at) * 1000000)::bigint as sort_us`;
 
+/** A claim sees jobs that came into their queue after it began, and so after its \`now()\`; a timeline goes forward. */
+const AFTER_ENQUEUEING = "greatest(now(), j.enqueued_at)";
+
 /**
  * $1 queue · $2 cursor's sort position in µs of the epoch · $3 cursor's id · $4 limit · $5 worker · $6 text[] types to leave alone
  * One row a claimed job, in queue order; a single row without an id when there is none. `closed`: the queue is limited or suspended.
@@ -29,7 +32,7 @@ picked as (
 ),
 claimed as (
   update turno.jobs_live j
-  set state = 'Processing', worker_id = $5::uuid, execution = j.execution + 1, claimed_at = now(), started_at = ${options.startedAt},
+  set state = 'Processing', worker_id = $5::uuid, execution = j.execution + 1, claimed_at = ${AFTER_ENQUEUEING}, started_at = ${options.startedAt},
     lease_counter = 0, progress = 0, progress_message = null
   from picked p
   left join turno.job_types t on t.name = p.type
@@ -71,7 +74,7 @@ export const CLAIM_LIMITED_RECOVERED_JOB = claim({ from: RECOVERED, guard: "", s
 export const CLAIM_DELIVERY = `
 with claimed as (
   update turno.jobs_live j
-  set state = 'Processing', worker_id = $1::uuid, execution = j.execution + 1, claimed_at = now(), started_at = case when j.recovered then now() end,
+  set state = 'Processing', worker_id = $1::uuid, execution = j.execution + 1, claimed_at = ${AFTER_ENQUEUEING}, started_at = case when j.recovered then now() end,
     lease_counter = 0, progress = 0, progress_message = null
   from turno.jobs_live named
   left join turno.job_types t on t.name = named.type
@@ -194,7 +197,7 @@ decided as (
 ),
 ended_live as (
   update turno.jobs_live j
-  set state = 'Scheduled', hold = d.new_hold, dispatch_id = null, released_token = d.token, worker_id = null, claimed_at = null, started_at = null,
+  set state = 'Scheduled', hold = d.new_hold, dispatch_id = null, released_token = d.token, worker_id = null, enqueued_at = null, enqueued_why = null, claimed_at = null, started_at = null,
     progress = 0, progress_message = null, error = coalesce(d.new_error, j.error), lease_counter = 0,
     run_at = case when d.delay_ms > 0 then now() + d.delay_ms * interval '1 millisecond' else j.run_at end,
     sort_at = case when d.delay_ms > 0 then now() + d.delay_ms * interval '1 millisecond' - j.priority * interval '60 seconds' else j.sort_at end,
@@ -348,7 +351,8 @@ orphan_changes as (
 });
 
 /**
- * Processing → Scheduled for claims that never started: due at once, in their old place, nothing recorded. Those with a
+ * Processing → Scheduled for claims that never started: due at once, in their old place, nothing recorded: its timeline keeps when it
+ * first came into its queue. Those with a
  * cancel request go to Cancelled. $1 worker · $2 uuid[] jobs · $3 bigint[] tokens.
  */
 export const RETURN_CLAIMS = `
@@ -380,8 +384,11 @@ changes as (
   insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
   select e.id, true, e.expires, c.at, c.from_state, c.to_state, c.reason
   from ended e
-  cross join lateral (values (e.claimed_at, 'Enqueued', 'Processing', 'claimed'), (now(), 'Processing', 'Cancelled', 'cancelled'))
-    as c (at, from_state, to_state, reason)
+  cross join lateral (values
+    (e.enqueued_at, 'Scheduled', 'Enqueued', e.enqueued_why),
+    (e.claimed_at, 'Enqueued', 'Processing', 'claimed'),
+    (now(), 'Processing', 'Cancelled', 'cancelled')) as c (at, from_state, to_state, reason)
+  where c.to_state <> 'Enqueued' or e.enqueued_why in ('due', 'hold released')
 ),
 counted as (
   insert into turno.counter_deltas (queue, processing, scheduled, cancelled)

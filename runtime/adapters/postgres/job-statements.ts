@@ -87,15 +87,21 @@ gone as (
   delete from turno.jobs_live j
   using target t
   where j.id = t.id and t.state in ('Scheduled', 'Enqueued')
-  returning j.*, ${CANCELLED_EXPIRY} as expires
+  -- Not now(): it may have waited for what the timeline is to show before it.
+  returning j.*, ${CANCELLED_EXPIRY} as expires, clock_timestamp() as ended_at
 ),
 finished as (
   insert into turno.jobs_final (final, expires_on, state, finished_at, ${KEPT_COLUMNS})
-  select true, expires, 'Cancelled', now(), ${KEPT_COLUMNS} from gone
+  select true, expires, 'Cancelled', ended_at, ${KEPT_COLUMNS} from gone
 ),
 changes as (
-  insert into turno.job_state_changes_final (job_id, final, expires_on, from_state, to_state, reason)
-  select id, true, expires, state, 'Cancelled', 'cancelled' from gone
+  insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
+  select g.id, true, g.expires, c.at, c.from_state, c.to_state, c.reason
+  from gone g
+  cross join lateral (values
+    (g.enqueued_at, 'Scheduled', 'Enqueued', g.enqueued_why),
+    (g.ended_at, g.state, 'Cancelled', 'cancelled')) as c (at, from_state, to_state, reason)
+  where c.to_state <> 'Enqueued' or (g.state = 'Enqueued' and g.enqueued_why in ('due', 'hold released'))
 ),
 counted as (
   insert into turno.counter_deltas (queue, scheduled, enqueued, cancelled)
@@ -126,7 +132,7 @@ back as (
     sort_at, run_at, created_at, enqueued_at, enqueued_why, concurrency_key, schedule, fire_at, fire_late_ms, object_id, has_history
   )
   select id, type, queue, 'Enqueued', priority, payload, payload_external, execution, generation + 1, max_attempts, timeout_ms,
-    nextval('turno.dispatch_seq'), now() - priority * interval '60 seconds', now(), created_at, now(), 'requeued', concurrency_key,
+    nextval('turno.dispatch_seq'), now() - priority * interval '60 seconds', now(), created_at, greatest(now(), finished_at + interval '1 millisecond'), 'requeued', concurrency_key,
     schedule, fire_at, fire_late_ms, object_id, true
   from gone
   returning id, queue
@@ -145,7 +151,7 @@ changes as (
   insert into turno.job_state_changes_live (job_id, at, from_state, to_state, reason)
   select job_id, at, from_state, to_state, reason from old_changes
   union all
-  select id, now(), state, 'Enqueued', 'requeued' from gone
+  select id, greatest(now(), finished_at + interval '1 millisecond'), state, 'Enqueued', 'requeued' from gone
 ),
 letters as (
   update turno.dead_letters l set status = 'requeued' from gone g where l.job_id = g.id and l.status = 'pending'

@@ -79,7 +79,7 @@ ended as (
   delete from turno.jobs_live j
   using owned o
   where j.id = o.id and o.next <> 'Enqueued'
-  returning j.*, o.owner, o.claimed, o.started, o.token, o.bundle, o.revision, o.next,
+  returning j.*, o.owner, o.enqueued, o.why, o.claimed, o.started, o.token, o.bundle, o.revision, o.next,
     (now() + coalesce(case when o.next = 'Failed' then o.retain_failed else o.retain_cancelled end, 2592000000) * interval '1 millisecond')::date + 1 as expires
 ),
 finished as (
@@ -117,8 +117,10 @@ changes_final as (
   select e.id, true, e.expires, c.at, c.from_state, c.to_state, c.reason
   from ended e
   cross join lateral (values
+    (e.enqueued, 'Scheduled', 'Enqueued', e.why),
     (e.claimed, 'Enqueued', 'Processing', 'claimed'),
     (now(), 'Processing', e.next, case when e.next = 'Failed' then 'worker lost' else 'cancelled' end)) as c (at, from_state, to_state, reason)
+  where c.from_state <> 'Scheduled' or e.why in ('due', 'hold released')
 ),
 counted as (
   insert into turno.counter_deltas (queue, processing, enqueued, failed, cancelled)

@@ -200,7 +200,7 @@ export const TRIGGER_SCHEDULE = fireNow({
   blocked: "true",
 });
 
-/** Scheduled → Enqueued for what is due. $1 limit. */
+/** Scheduled → Enqueued for what is due; a claim that was given back comes back as if it had not been away. $1 limit. */
 export const PROMOTE_DUE = `
 with due as (
   select id from turno.jobs_live
@@ -211,7 +211,8 @@ with due as (
 ),
 promoted as (
   update turno.jobs_live j
-  set state = 'Enqueued', dispatch_id = nextval('turno.dispatch_seq'), enqueued_at = now(), enqueued_why = 'due'
+  set state = 'Enqueued', dispatch_id = nextval('turno.dispatch_seq'), 
+    enqueued_at = coalesce(j.enqueued_at, clock_timestamp()), enqueued_why = coalesce(j.enqueued_why, 'due')
   from due d
   where j.id = d.id
   returning j.queue
@@ -250,7 +251,7 @@ releasable as (
 ),
 promoted as (
   update turno.jobs_live j
-  set state = 'Enqueued', hold = null, dispatch_id = nextval('turno.dispatch_seq'), enqueued_at = now(), enqueued_why = 'hold released'
+  set state = 'Enqueued', hold = null, dispatch_id = nextval('turno.dispatch_seq'), enqueued_at = clock_timestamp(), enqueued_why = 'hold released'
   from releasable r
   where j.id = r.id
   returning j.queue
