@@ -25,6 +25,10 @@ export function parseApiKeys(text: string | null): ApiKeys | null {
   if (names.size < entries.length) {
     throw new TurnoError("TURNO_API_KEYS", "expected every API key to have a name of its own, found one name twice");
   }
+  const digests = new Set(entries.map((entry) => entry.digest.toString("hex")));
+  if (digests.size < entries.length) {
+    throw new TurnoError("TURNO_API_KEYS", "expected every API key to have a hash of its own, found one hash twice");
+  }
   return {
     authenticate(key) {
       const presented = createHash("sha256").update(key, "utf8").digest();

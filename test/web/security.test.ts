@@ -126,7 +126,8 @@ describe("keys", () => {
       `a:root:${hash}`,
       "a:read:secret",
       `a:read:${hash}:x`,
-      `a:read:${hash},a:admin:${hash}`,
+      `a:read:${hash},a:admin:${"b".repeat(64)}`,
+      `a:read:${hash},b:admin:${hash}`,
       `:read:${hash}`,
     ]) {
       const message = (() => {
