@@ -15,7 +15,7 @@ import { expectAddress } from "../database-address.ts";
 import type { CommandIo } from "../io.ts";
 import { openProcessLogger } from "../process-logger.ts";
 import { expectSettings, openProject, type Project } from "../project.ts";
-import { type RoleProcesses, superviseRoles } from "../role-processes.ts";
+import { type ReadyMessage, type RoleProcesses, superviseRoles } from "../role-processes.ts";
 import { claimUpFile, type UpClaim } from "../up-file.ts";
 import { readPort, stopRequested } from "./roles.ts";
 
@@ -91,11 +91,17 @@ async function runUp(io: CommandIo, options: UpOptions): Promise<void> {
     undo(() => roles.stop());
     atOnce.unshift(() => roles.kill());
     const port = ownPort ?? project.settings.api.port;
-    // Together: the roles need no revision to start with, and take the first one like any later one.
-    const [outcome, url] = await Promise.all([
-      reconciler.syncOnce(io.signal),
-      untilAborted(startRoles({ roles, project, port, workers }), io.signal),
-    ]);
+    const onMoved = (moved: string) => {
+      io.err(`the panel is at ${moved} now\n`);
+      claim.tell({ url: moved, databaseUrl }).catch((error: unknown) => {
+        logger.warn("the new address could not be written down", { error: describeError(error) });
+      });
+    };
+    // The server needs no revision to start with. A worker does: it would fire what the files have removed or suspended
+    // since the last run, and run jobs with the code of then.
+    const synced = reconciler.syncOnce(io.signal);
+    const started = startRoles({ roles, project, port, workers, synced, onMoved });
+    const [outcome, url] = await Promise.all([synced, untilAborted(started, io.signal)]);
     await claim.tell({ url, databaseUrl });
     io.out(await readyText({ stores, outcome, url }));
     const following = await startReconciler(reconciler, logger);
@@ -184,15 +190,23 @@ async function startRoles(start: {
   readonly project: Project;
   readonly port: number;
   readonly workers: number;
+  /** The files are in force, or cannot be: then workers may start. */
+  readonly synced: Promise<unknown>;
+  /** A server that died found its port taken. */
+  readonly onMoved: (url: string) => void;
 }): Promise<string> {
   const { roles, port, workers, project } = start;
   const here = ["--dir", project.paths.root, "--runtime", project.handDown()];
   const server = ["server", ...here, "--pass-busy-port", "--port"];
-  const { url } = await roles.start({
+  const { url }: ReadyMessage = await roles.start({
     role: "server",
     args: [...server, String(port)],
     argsAgain: (ready) => [...server, ready.url === null ? String(port) : new URL(ready.url).port],
+    onReadyAgain: (ready) => {
+      if (ready.url !== null && ready.url !== url) start.onMoved(ready.url);
+    },
   });
+  await start.synced;
   const api = url ?? "";
   const worker = { role: "worker", args: ["worker", ...here], env: { TURNO_API_URL: api } };
   await Promise.all(Array.from({ length: workers }, () => roles.start(worker)));
