@@ -10,6 +10,8 @@ export interface RoleProcess {
   readonly env?: Readonly<Record<string, string>>;
   /** Arguments of a restart, when what it said at its first start matters: a port that was chosen then. */
   readonly argsAgain?: (ready: ReadyMessage) => readonly string[];
+  /** After a restart; the first start is told by `start`. */
+  readonly onReadyAgain?: (ready: ReadyMessage) => void;
 }
 
 export interface RoleProcessOptions {
@@ -100,7 +102,7 @@ export function superviseRoles(options: RoleProcessOptions): RoleProcesses {
       try {
         Object.assign(
           entry,
-          launch(entry.role, () => {}),
+          launch(entry.role, (ready) => entry.role.onReadyAgain?.(ready)),
         );
         keepAlive(entry, nextWaitMs);
       } catch (error) {

@@ -67,7 +67,13 @@ const isAlive = (pid: number): boolean => {
 
 describe("roles under a supervisor", () => {
   test("are started again when they die, with a wait that doubles", async () => {
-    await roles.start({ role: "worker", args: ["lives", notes] });
+    const told: (string | null)[] = [];
+    const first = await roles.start({
+      role: "worker",
+      args: ["lives", notes],
+      onReadyAgain: ({ url }) => void told.push(url),
+    });
+    expect(first.url).toBe("http://localhost:1");
     for (let starts = 1; starts <= 2; starts++) {
       const found = await eventually("another start", async () => {
         const all = await pids();
@@ -75,7 +81,8 @@ describe("roles under a supervisor", () => {
       });
       process.kill(found.at(-1) ?? 0, "SIGKILL");
     }
-    await eventually("the third start", async () => (await pids()).length === 3);
+    await eventually("the third start", async () => (await pids()).length === 3 && told.length === 2);
+    expect(told).toEqual([first.url, first.url]);
     expect(lines).toMatchObject([
       { role: "worker", how: "SIGKILL", inMs: 200 },
       { role: "worker", how: "SIGKILL", inMs: 400 },
