@@ -211,6 +211,16 @@ describe("behind a transaction that is about to commit", () => {
     expect(await stateOf(id as JobId)).toBe("Cancelled");
   });
 
+  it("a claim gives way soon where another stands still in its turn at a limited queue", async () => {
+    await database.query("insert into turno.queues (name, concurrency) values ($1, 5)", [`q${queue}`]);
+    await insert(2);
+    const held = await holdTransaction(testDatabase.address);
+    expect(await claim(held.database, 1)).toHaveLength(1);
+    expect(await claim(database)).toEqual([]);
+    await held.commit();
+    expect(await claim(database)).toHaveLength(1);
+  });
+
   it("a claim passes over what another claims", async () => {
     await insert(2);
     const [first, second] = await behind(

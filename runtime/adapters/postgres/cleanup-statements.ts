@@ -5,13 +5,6 @@ export const EXPIRING = ["jobs_final", "job_attempts_final", "job_state_changes_
 export const LOCK_PARTITIONS = `
 select pg_advisory_xact_lock(hashtext('turno.partitions'))`;
 
-/**
- * Behind a statement that waits for a whole table, every finish and every reader waits too. A dump or a forgotten session holds
- * tables for hours: then it is given up soon, and the next round tries again.
- */
-export const WAIT_BRIEFLY = `
-set local lock_timeout = '200ms'`;
-
 /** Days (YYYYMMDD and the next one as dates) that finishing jobs will need in the coming two days and that are not there. */
 export const MISSING_DAYS = `
 with kept as (

@@ -13,14 +13,16 @@ import {
   MISSING_DAYS,
   PORTION,
   REST_HAS_DAY,
-  WAIT_BRIEFLY,
 } from "./cleanup-statements.ts";
 import { MOVE_LEFT_BEHIND } from "./execution-statements.ts";
-import type { Database } from "./pool.ts";
+import { type Database, isLockTimeout } from "./pool.ts";
 import { PRUNE_WORKERS } from "./worker-statements.ts";
 
-/** Somebody holds on to the table (55P03), or has put rows where a partition was to go (23514). */
-const IN_USE: ReadonlySet<string> = new Set(["55P03", "23514"]);
+/**
+ * Behind a statement that waits for a whole table, every finish and every reader waits too. A dump or a forgotten session holds
+ * tables for hours: then it is given up soon, and the next round tries again.
+ */
+const TABLE_WAIT_MS = 200;
 
 interface Day {
   readonly suffix: string;
@@ -72,14 +74,16 @@ export function createCleanupStore(database: Database): CleanupStore {
    */
   async function changeTables(change: (query: Database["query"]) => Promise<unknown>): Promise<boolean> {
     try {
-      await database.transaction(async (query) => {
-        await query(WAIT_BRIEFLY);
-        await query(LOCK_PARTITIONS);
-        await change(query);
-      });
+      await database.transaction(
+        async (query) => {
+          await query(LOCK_PARTITIONS);
+          await change(query);
+        },
+        { lockTimeoutMs: TABLE_WAIT_MS },
+      );
       return true;
     } catch (error) {
-      if (error instanceof RejectedError && IN_USE.has(error.sqlState ?? "")) return false;
+      if (isLockTimeout(error) || isPlaceTaken(error)) return false;
       throw error;
     }
   }
@@ -89,4 +93,9 @@ async function createDay(query: Database["query"], { suffix, from_day: from, to_
   const [rest] = await query<{ has: boolean }>(REST_HAS_DAY, [from, to]);
   if (rest?.has === true) return;
   for (const parent of EXPIRING) await query(createPartition({ parent, suffix, from, to }));
+}
+
+/** Rows of the day came into the default partition meanwhile (check_violation). */
+function isPlaceTaken(error: unknown): boolean {
+  return error instanceof RejectedError && error.sqlState === "23514";
 }

@@ -32,12 +32,17 @@ import {
   RETURN_CLAIMS,
 } from "./execution-statements.ts";
 import { createHistoryMover, type FinishedHistory } from "./history-mover.ts";
-import type { Database } from "./pool.ts";
+import { type Database, isLockTimeout } from "./pool.ts";
 
 /** Most finishes that go in one statement. */
 const FINISH_BATCH = 500;
 /** How long a queue's limit may be remembered: a limit set now binds claims after this. */
 const QUEUE_MEMORY_MS = 1_000;
+/**
+ * How long a claim waits its turn at a limited queue. A process that stands still in its turn blocks it for half a minute; claims of
+ * other queues must not stand behind it.
+ */
+const QUEUE_WAIT_MS = 1_000;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 /** Below every position: 4713 BC would do, the epoch less a million years is out of range, so year 1. */
 const FIRST_POSITION_US = "-62135596800000000";
@@ -178,11 +183,21 @@ export function createExecutionStore({
       if (rows[0]?.closed !== true) return claimedOf(rows);
       limitedUntilMs.set(limits.queue, nowMs + QUEUE_MEMORY_MS);
     }
-    return database.transaction(async (query) => {
-      const room = await readRoom(query, limits);
-      if (room <= 0) return [];
-      return claimedOf(await query<ClaimRow>(statements.limited, [...values.slice(0, 3), room, ...values.slice(4)]));
-    });
+    return database
+      .transaction(
+        async (query) => {
+          const room = await readRoom(query, limits);
+          if (room <= 0) return [];
+          return claimedOf(
+            await query<ClaimRow>(statements.limited, [...values.slice(0, 3), room, ...values.slice(4)]),
+          );
+        },
+        { lockTimeoutMs: QUEUE_WAIT_MS },
+      )
+      .catch((error: unknown) => {
+        if (isLockTimeout(error)) return [];
+        throw error;
+      });
   }
 
   return {

@@ -4,8 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
-import { RejectedError } from "../../protocol/ports/errors.ts";
-import { type Database, type DatabaseAddress, openDatabase } from "./pool.ts";
+import { type Database, type DatabaseAddress, isLockTimeout, openDatabase } from "./pool.ts";
 
 export interface MigrationReport {
   /** Names of the files applied now, in order; empty when the schema was up to date. */
@@ -93,8 +92,7 @@ async function applyPatiently(
     try {
       return await apply();
     } catch (error) {
-      const isInUse = error instanceof RejectedError && error.sqlState === "55P03";
-      if (!isInUse || performance.now() - sinceMs > PATIENCE_MS) throw error;
+      if (!isLockTimeout(error) || performance.now() - sinceMs > PATIENCE_MS) throw error;
       if (!isTold) logger.warn("a table is in use; the migration tries again", { migration: migration.name });
       await delay(TABLE_WAIT_MS);
     }

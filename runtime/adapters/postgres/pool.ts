@@ -17,10 +17,18 @@ export interface PoolOptions {
   readonly logger: Logger;
 }
 
+export interface TransactionOptions {
+  /** Milliseconds that one of its statements may wait for a lock (then SQLSTATE 55P03); otherwise as long as it may take. */
+  readonly lockTimeoutMs?: number;
+}
+
 /** Runs one statement, or several in one transaction; errors come as RejectedError or UnknownOutcomeError. */
 export interface Database {
   query<Row extends pg.QueryResultRow>(text: string, values?: readonly unknown[]): Promise<Row[]>;
-  transaction<Result>(work: (query: Database["query"]) => Promise<Result>): Promise<Result>;
+  transaction<Result>(
+    work: (query: Database["query"]) => Promise<Result>,
+    options?: TransactionOptions,
+  ): Promise<Result>;
   close(): Promise<void>;
 }
 
@@ -62,7 +70,8 @@ export function openDatabase(options: PoolOptions): Database {
 
   return {
     query: (text, values) => retryConflicts(() => withClient((client) => run(client)(text, values))),
-    transaction: (work) => retryConflicts(() => withClient((client) => transact(run(client), work))),
+    transaction: (work, transactionOptions = {}) =>
+      retryConflicts(() => withClient((client) => transact(run(client), work, transactionOptions))),
     close: () => pool.end(),
   };
 
@@ -100,10 +109,15 @@ export function openDatabase(options: PoolOptions): Database {
   async function transact<Result>(
     query: Database["query"],
     work: (query: Database["query"]) => Promise<Result>,
+    { lockTimeoutMs }: TransactionOptions,
   ): Promise<Result> {
-    const settings = Object.entries(limits).map(([name, ms]) => `; set local ${name} = ${ms}`);
+    const settings = {
+      ...(isPooled ? limits : {}),
+      ...(lockTimeoutMs === undefined ? {} : { lock_timeout: lockTimeoutMs }),
+    };
+    const changes = Object.entries(settings).map(([name, ms]) => `; set local ${name} = ${ms}`);
     try {
-      await query(isPooled ? `begin${settings.join("")}` : "begin");
+      await query(`begin${changes.join("")}`);
       const result = await work(query);
       await query("commit");
       return result;
@@ -179,4 +193,9 @@ function isRefusedSetting(error: unknown): boolean {
 /** Only what PostgreSQL or a pooler has said: a system's code such as EPIPE looks like an SQLSTATE. */
 function sqlStateOf(error: unknown): string | null {
   return error instanceof pg.DatabaseError ? (error.code ?? null) : null;
+}
+
+/** A lock was not to be had in the time that was given for it. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof RejectedError && error.sqlState === "55P03";
 }
