@@ -14,7 +14,7 @@ import {
   PORTION,
   REST_HAS_DAY,
 } from "./cleanup-statements.ts";
-import { MOVE_LEFT_BEHIND } from "./execution-statements.ts";
+import { HISTORY_PORTION, MOVE_LEFT_BEHIND } from "./execution-statements.ts";
 import { type Database, isLockTimeout } from "./pool.ts";
 import { PRUNE_WORKERS } from "./worker-statements.ts";
 
@@ -44,7 +44,7 @@ export function createCleanupStore(database: Database): CleanupStore {
         if (signal.aborted) return dropped;
         if (await changeTables((query) => query(dropPartition(name)))) dropped += 1;
       }
-      await repeat(MOVE_LEFT_BEHIND, { fullPortion: 1, signal });
+      await repeat(MOVE_LEFT_BEHIND, { fullPortion: HISTORY_PORTION, signal });
       for (const statement of DELETE_EXPIRED) await repeat(statement, { fullPortion: PORTION, signal });
       await database.query(FORGET_DRAINED_TYPES);
       return dropped;

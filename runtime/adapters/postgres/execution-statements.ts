@@ -5,25 +5,50 @@ import { CANCELLED_EXPIRY, KEPT_COLUMNS } from "./job-statements.ts";
  * throughput, and unnamed statements work behind PgBouncer in transaction mode.
  */
 
+/** What most jobs have nothing in is folded into one column: every column of every row is written, sent and read. */
 const CLAIMED_COLUMNS = `
-  j.id, j.dispatch_id, j.type, j.queue,
+  j.id, j.dispatch_id, j.type, j.queue, j.sort_at, j.execution,
   case when j.payload_external then (select p.payload from turno.job_payloads p where p.job_id = j.id) else j.payload end as payload,
-  t.definition_hash, t.revision, j.failures, j.execution, j.lost, j.lost_unstarted, j.returns, j.max_attempts, j.timeout_ms,
-  j.schedule, j.fire_at, j.fire_late_ms, j.recovered, (extract(epoch from j.sort_at) * 1000000)::bigint as sort_us`;
+  case
+    when j.failures > 0 or j.lost > 0 or j.lost_unstarted > 0 or j.returns > 0 or j.recovered
+      or j.max_attempts is not null or j.timeout_ms is not null or j.schedule is not null
+    then json_build_object(
+      'failures', j.failures, 'lost', j.lost, 'lostUnstarted', j.lost_unstarted, 'returns', j.returns, 'recovered', j.recovered,
+      'maxAttempts', j.max_attempts, 'timeoutMs', j.timeout_ms,
+      'schedule', j.schedule, 'fireAt', j.fire_at, 'fireLateMs', j.fire_late_ms)
+  end as more`;
+
+/**
+ * One row a claimed job, in queue order; a single row without an id when there is none. `closed`: the queue is limited or
+ * suspended. `once`, on the last row only: what is the same for all of them, and their place in the queue.
+ */
+const CLAIM_ANSWER = `
+select gate.closed, c.id, c.dispatch_id, c.type, c.payload, c.execution, c.more,
+  case when c.id = (select id from claimed order by sort_at desc, id desc limit 1) then json_build_object(
+    'queue', c.queue,
+    'positionUs', (extract(epoch from c.sort_at) * 1000000)::bigint::text,
+    'definitions', (
+      select json_object_agg(t.name, json_build_array(t.definition_hash, t.revision))
+      from turno.job_types t
+      where t.name in (select type from claimed)))
+  end as once
+from gate
+left join claimed c on true
+order by c.sort_at, c.id`;
 
 /** A claim sees jobs that came into their queue after it began, and so after its \`now()\`; a timeline goes forward. */
 const AFTER_ENQUEUEING = "greatest(now(), j.enqueued_at)";
 
 /**
  * $1 queue · $2 cursor's sort position in µs of the epoch · $3 cursor's id · $4 limit · $5 worker · $6 text[] types to leave alone
- * One row a claimed job, in queue order; a single row without an id when there is none. `closed`: the queue is limited or suspended.
+ * A row that changed after the snapshot keeps its lock and is not found by its new place: the next look takes it.
  */
 const claim = (options: { readonly from: string; readonly guard: string; readonly startedAt: string }): string => `
 with gate as materialized (
   select exists (select from turno.queues q where q.name = $1 and (q.suspended or q.concurrency is not null)) as closed
 ),
 picked as (
-  select id, type
+  select ctid
   from turno.jobs_live
   where state = 'Enqueued' and queue = $1 and ${options.from} and type <> all ($6::text[])${options.guard}
   order by sort_at, id
@@ -35,18 +60,13 @@ claimed as (
   set state = 'Processing', worker_id = $5::uuid, execution = j.execution + 1, claimed_at = ${AFTER_ENQUEUEING}, started_at = ${options.startedAt},
     lease_counter = 0, progress = 0, progress_message = null
   from picked p
-  left join turno.job_types t on t.name = p.type
-  where j.id = p.id
+  where j.ctid = p.ctid
   returning ${CLAIMED_COLUMNS}
 ),
 counted as (
   insert into turno.counter_deltas (queue, enqueued, processing)
   select $1, -count(*), count(*) from claimed having count(*) > 0
-)
-select gate.closed, claimed.*
-from gate
-left join claimed on true
-order by claimed.sort_us, claimed.id`;
+)${CLAIM_ANSWER}`;
 
 const AFTER_CURSOR =
   "not recovered and (sort_at, id) > (timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3::uuid)";
@@ -69,22 +89,22 @@ export const CLAIM_LIMITED_RECOVERED_JOB = claim({ from: RECOVERED, guard: "", s
 
 /**
  * Enqueued → Processing for the one job that a broker's message names, where its token still stands. $1 worker · $2 job · $3 token.
- * Empty: the message is stale or a duplicate.
+ * As other claims; no row with an id: the message is stale or a duplicate.
  */
 export const CLAIM_DELIVERY = `
-with claimed as (
+with gate as (
+  select false as closed
+),
+claimed as (
   update turno.jobs_live j
   set state = 'Processing', worker_id = $1::uuid, execution = j.execution + 1, claimed_at = ${AFTER_ENQUEUEING}, started_at = case when j.recovered then now() end,
     lease_counter = 0, progress = 0, progress_message = null
-  from turno.jobs_live named
-  left join turno.job_types t on t.name = named.type
-  where named.id = $2::uuid and j.id = named.id and j.state = 'Enqueued' and j.dispatch_id = $3::bigint
+  where j.id = $2::uuid and j.state = 'Enqueued' and j.dispatch_id = $3::bigint
   returning ${CLAIMED_COLUMNS}
 ),
 counted as (
   insert into turno.counter_deltas (queue, enqueued, processing) select queue, -1, 1 from claimed
-)
-select * from claimed`;
+)${CLAIM_ANSWER}`;
 
 /** Enqueued → Scheduled by the claim's own predicate. $1 job · $2 token · $3 delay ms. Empty: nobody's to put off. */
 export const DEFER_DELIVERY = `
@@ -126,23 +146,25 @@ select code from turno.handler_bundles where hash = $1`;
 
 /**
  * Processing → Succeeded, for many executions of one worker: out of the live partition, into the final one, with the
- * attempt and the history rows. A success wins over a cancel request.
+ * attempt and the history rows. A success wins over a cancel request. A live job with a worker is in Processing (the
+ * table checks it); its state is not asked for, so that rows are found by their ids and never through all that is in Processing.
  * $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] results (JSON) · $5 text[] result errors · $6 bigint[] ran ms
- * $7 bigint[] retain ms · $8 text[] bundle hashes · $9 bigint[] revisions
- * Returns the jobs that landed, with the day that their earlier history is to follow them to; one that is missing was fenced, or has
- * landed before.
+ * $7 int[] numbers of their kinds, from 1 · $8 bigint[] retain ms · $9 text[] bundle hashes · $10 bigint[] revisions of the kinds
+ * Shorter arrays are filled with nulls. One row: how many landed, which when not all did (a missing one was fenced, or has
+ * landed before), and the day that the earlier history of some is to follow them to.
  */
 export const FINISH_SUCCEEDED = `
-with input as (
-  select *
-  from unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[])
-    as i (job, token, new_result, new_result_error, ran_ms, retain_ms, bundle, rev)
+with kinds as materialized (
+  select k.bundle, k.rev, k.number, (now() + k.retain_ms * interval '1 millisecond')::date + 1 as expires
+  from unnest($8::bigint[], $9::text[], $10::bigint[]) with ordinality as k (retain_ms, bundle, rev, number)
 ),
 ended as (
   delete from turno.jobs_live j
-  using input i
-  where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid and j.state = 'Processing'
-  returning j.*, i.*, (now() + i.retain_ms * interval '1 millisecond')::date + 1 as expires
+  using unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::int[])
+    as i (job, token, new_result, new_result_error, ran_ms, kind)
+  join kinds k on k.number = i.kind
+  where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid
+  returning ${KEPT_COLUMNS}, progress_message, new_result, new_result_error, ran_ms, bundle, rev, expires
 ),
 finished as (
   insert into turno.jobs_final (final, expires_on, state, result, result_error, progress, progress_message, finished_at, ${KEPT_COLUMNS})
@@ -158,16 +180,20 @@ changes as (
   select e.id, true, e.expires, c.at, c.from_state, c.to_state, c.reason
   from ended e
   cross join lateral (values
-    (e.enqueued_at, 'Scheduled', 'Enqueued', e.enqueued_why),
     (e.claimed_at, 'Enqueued', 'Processing', 'claimed'),
     (now(), 'Processing', 'Succeeded', 'finished')) as c (at, from_state, to_state, reason)
-  where c.to_state <> 'Enqueued' or e.enqueued_why in ('due', 'hold released')
+  union all
+  select id, true, expires, enqueued_at, 'Scheduled', 'Enqueued', enqueued_why
+  from ended
+  where enqueued_why in ('due', 'hold released')
 ),
 counted as (
   insert into turno.counter_deltas (queue, processing, succeeded, executions, ran_ms)
   select queue, -count(*), count(*), count(*), coalesce(sum(ran_ms), 0) from ended group by queue
 )
-select id, case when has_history then expires end as history_to from ended`;
+select count(*)::int as landed, case when count(*) < cardinality($2::uuid[]) then json_agg(id) end as ids,
+  json_agg(json_build_object('id', id, 'history_to', expires)) filter (where has_history) as history
+from ended`;
 
 /**
  * Processing → Scheduled, Failed or Cancelled. A cancel request turns everything but a success into Cancelled.
@@ -325,15 +351,24 @@ export const MOVE_HISTORY = moveHistory({
   result: "select id from done",
 });
 
+/** Jobs whose history one sweep moves, at least, when there are as many. */
+export const HISTORY_PORTION = 1_000;
+
 /**
  * The net for a crash right after a finish, and for ends that do not care: the history of every job that has left the live partition,
  * in portions of \`taken\` jobs. History of a job that is nowhere goes.
  */
 export const MOVE_LEFT_BEHIND = moveHistory({
   done: `left_behind as materialized (
-  (select a.job_id from turno.job_attempts_live a where not exists (select from turno.jobs_live j where j.id = a.job_id) limit 1000)
+  (select distinct a.job_id
+   from turno.job_attempts_live a
+   where not exists (select from turno.jobs_live j where j.id = a.job_id)
+   limit ${HISTORY_PORTION})
   union
-  (select c.job_id from turno.job_state_changes_live c where not exists (select from turno.jobs_live j where j.id = c.job_id) limit 1000)
+  (select distinct c.job_id
+   from turno.job_state_changes_live c
+   where not exists (select from turno.jobs_live j where j.id = c.job_id)
+   limit ${HISTORY_PORTION})
 ),
 done as (
   select f.id, f.expires_on from turno.jobs_final f join left_behind l on l.job_id = f.id for update of f skip locked
