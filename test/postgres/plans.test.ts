@@ -109,7 +109,7 @@ it("no statement of a job's way reads more than it takes", async () => {
     claim: [CLAIM_JOBS, FROM_START],
     claimRecovered: [CLAIM_RECOVERED_JOB, FROM_START],
     countTaken: [COUNT_TAKEN, ["q1"]],
-    succeed: [FINISH_SUCCEEDED, [...pairs, each("1"), each(null), each(5), each(1), each("b"), each(1)]],
+    succeed: [FINISH_SUCCEEDED, [...pairs, each("1"), each(null), each(5), each(1), [1], ["b"], [1]]],
     retry: [
       FINISH_OTHERWISE,
       [

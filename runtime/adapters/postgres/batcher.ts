@@ -6,6 +6,8 @@ export interface BatcherOptions<Item, Result> {
   /** Statements in flight at once. */
   readonly lanes: number;
   readonly maxBatch: number;
+  /** A statement costs as much as many items: so many must wait before another joins those in flight. Default: 1. */
+  readonly nextLaneAt?: number;
 }
 
 interface Waiting<Item, Result> {
@@ -15,16 +17,17 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Natural batching: a call goes out at once when a lane is free, what arrives meanwhile goes together in the next
+ * Natural batching: a call goes out at once when nothing is in flight, what arrives meanwhile goes together in the next
  * statement. No timer, so no latency is added at low load. A statement that is refused for its data is split until the
  * bad item stands alone, so one bad row never spoils a batch.
  */
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): (item: Item) => Promise<Result> {
+  const { nextLaneAt = 1 } = options;
   let waiting: Waiting<Item, Result>[] = [];
   let inFlight = 0;
 
   const flush = (): void => {
-    while (inFlight < options.lanes && waiting.length > 0) {
+    while (inFlight < options.lanes && waiting.length >= (inFlight === 0 ? 1 : nextLaneAt)) {
       const batch = waiting.slice(0, options.maxBatch);
       waiting = waiting.slice(options.maxBatch);
       inFlight += 1;

@@ -1,17 +1,11 @@
 import type { JobDefinition } from "../../config/objects.ts";
+import { assert } from "../../core/assert.ts";
 import { describeError } from "../../core/errors.ts";
-import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
-import type { Json } from "../../core/json.ts";
+import type { JobId, WorkerId } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
-import type {
-  ClaimedJob,
-  DeliveryStore,
-  ExecutionStore,
-  Finish,
-  FinishOutcome,
-  Ownership,
-} from "../../protocol/ports/jobs.ts";
+import type { DeliveryStore, ExecutionStore, Finish, FinishOutcome, Ownership } from "../../protocol/ports/jobs.ts";
 import { createBatcher, isDataRefused } from "./batcher.ts";
+import { type ClaimedRow, readClaim, toToken } from "./claim-answer.ts";
 import {
   CLAIM_DELIVERY,
   CLAIM_JOBS,
@@ -34,6 +28,8 @@ import {
 import { createHistoryMover, type FinishedHistory } from "./history-mover.ts";
 import { type Database, isLockTimeout } from "./pool.ts";
 
+export { toToken } from "./claim-answer.ts";
+
 /** Most finishes that go in one statement. */
 const FINISH_BATCH = 500;
 /** How long a queue's limit may be remembered: a limit set now binds claims after this. */
@@ -50,26 +46,11 @@ const FIRST_POSITION_US = "-62135596800000000";
 /** A row of a claim; the single one of a claim that took nothing has no id. */
 type ClaimRow = { readonly closed: boolean } & (ClaimedRow | { readonly id: null });
 
-interface ClaimedRow {
-  readonly id: JobId;
-  readonly dispatch_id: string;
-  readonly type: string;
-  readonly queue: string;
-  readonly payload: Json;
-  readonly definition_hash: string | null;
-  readonly revision: string | null;
-  readonly failures: number;
-  readonly execution: number;
-  readonly lost: number;
-  readonly lost_unstarted: number;
-  readonly returns: number;
-  readonly max_attempts: number | null;
-  readonly timeout_ms: string | null;
-  readonly schedule: string | null;
-  readonly fire_at: Date | null;
-  readonly fire_late_ms: string | null;
-  readonly recovered: boolean;
-  readonly sort_us: string;
+interface SucceededAnswer {
+  readonly landed: number;
+  /** Those that landed; null: all did, or none. */
+  readonly ids: readonly JobId[] | null;
+  readonly history: readonly FinishedHistory[] | null;
 }
 
 interface FinishRequest {
@@ -97,6 +78,7 @@ export function createExecutionStore({
   const finishSucceeded = createBatcher<FinishRequest, FinishOutcome>({
     lanes: 2,
     maxBatch: FINISH_BATCH,
+    nextLaneAt: FINISH_BATCH / 2,
     run: (requests) => perWorker(requests, runSucceeded),
   });
   const finishOtherwise = createBatcher<FinishRequest, FinishOutcome>({
@@ -105,23 +87,26 @@ export function createExecutionStore({
     run: (requests) => perWorker(requests, runOtherwise),
   });
 
-  async function runSucceeded(workerId: WorkerId, finishes: readonly Finish[]): Promise<FinishOutcome[]> {
-    const landed = await database.query<FinishedHistory>(FINISH_SUCCEEDED, [
+  async function runSucceeded(workerId: WorkerId, finishes: readonly Finish[]): Promise<readonly FinishOutcome[]> {
+    const kinds = createKinds();
+    const kindOf = finishes.map((finish) => kinds.numberOf(finish));
+    const [answer] = await database.query<SucceededAnswer>(FINISH_SUCCEEDED, [
       workerId,
-      finishes.map((finish) => finish.jobId),
-      finishes.map((finish) => String(finish.token)),
-      finishes.map((finish) => finish.result),
-      finishes.map((finish) => finish.resultError),
-      finishes.map((finish) => wholeMs(finish.ranMs)),
-      finishes.map((finish) => finish.retainMs.succeeded),
-      finishes.map((finish) => finish.bundleHash),
-      finishes.map((finish) => finish.revision),
+      plainArray(finishes.map((finish) => finish.jobId)),
+      plainArray(finishes.map((finish) => finish.token)),
+      sparseArray(finishes.map((finish) => finish.result)),
+      sparseArray(finishes.map((finish) => finish.resultError)),
+      plainArray(finishes.map((finish) => wholeMs(finish.ranMs))),
+      plainArray(kindOf),
+      ...kinds.arrays(),
     ]);
-    moveHistory(landed);
-    return withReadBack(workerId, finishes, new Map(landed.map((row) => [row.id, "landed"])));
+    assert(answer !== undefined, "an aggregate answers with one row");
+    moveHistory(answer.history ?? []);
+    if (answer.landed === finishes.length) return finishes.map(() => "landed");
+    return withReadBack(workerId, finishes, new Map((answer.ids ?? []).map((id) => [id, "landed"])));
   }
 
-  async function runOtherwise(workerId: WorkerId, finishes: readonly Finish[]): Promise<FinishOutcome[]> {
+  async function runOtherwise(workerId: WorkerId, finishes: readonly Finish[]): Promise<readonly FinishOutcome[]> {
     const landed = await database.query<FinishedHistory & { next: string }>(FINISH_OTHERWISE, [
       workerId,
       finishes.map((finish) => finish.jobId),
@@ -154,7 +139,7 @@ export function createExecutionStore({
     workerId: WorkerId,
     finishes: readonly Finish[],
     outcomes: Map<JobId, FinishOutcome>,
-  ): Promise<FinishOutcome[]> {
+  ): Promise<readonly FinishOutcome[]> {
     const missing = finishes.filter((finish) => !outcomes.has(finish.jobId));
     if (missing.length > 0) {
       const rows = await database.query<{ job_id: JobId; cancelled: boolean }>(FIND_LANDED, [
@@ -208,22 +193,22 @@ export function createExecutionStore({
         [queue, position, id, limit, workerId, exceptTypes],
         { queue, limit, keepsRoom: true },
       );
-      const last = rows.at(-1);
-      return { jobs: rows.map(toClaimedJob), cursor: last === undefined ? after : `${last.sort_us}/${last.id}` };
+      const { jobs, last } = readClaim(rows);
+      return { jobs, cursor: last === null ? after : `${last.positionUs}/${last.id}` };
     },
 
     async claimRecovered({ workerId, queue, exceptTypes }) {
-      const [row] = await claim(
+      const rows = await claim(
         { open: CLAIM_RECOVERED_JOB, limited: CLAIM_LIMITED_RECOVERED_JOB },
         [queue, FIRST_POSITION_US, FIRST_ID, 1, workerId, exceptTypes],
         { queue, limit: 1, keepsRoom: false },
       );
-      return row === undefined ? null : toClaimedJob(row);
+      return readClaim(rows).jobs[0] ?? null;
     },
 
     async claimDelivery(workerId, message) {
-      const [row] = await database.query<ClaimedRow>(CLAIM_DELIVERY, [workerId, message.jobId, String(message.token)]);
-      return row === undefined ? null : toClaimedJob(row);
+      const rows = await database.query<ClaimRow>(CLAIM_DELIVERY, [workerId, message.jobId, String(message.token)]);
+      return readClaim(claimedOf(rows)).jobs[0] ?? null;
     },
 
     async deferDelivery(message, delayMs) {
@@ -285,7 +270,7 @@ export function createExecutionStore({
 
   function perWorker(
     requests: readonly FinishRequest[],
-    run: (workerId: WorkerId, finishes: readonly Finish[]) => Promise<FinishOutcome[]>,
+    run: (workerId: WorkerId, finishes: readonly Finish[]) => Promise<readonly FinishOutcome[]>,
   ): Promise<readonly FinishOutcome[]> {
     const [first] = requests;
     if (first === undefined) return Promise.resolve([]);
@@ -298,30 +283,6 @@ export function createExecutionStore({
     return Promise.all(
       requests.map(async (request) => (await run(request.workerId, [request.finish]))[0] ?? ("fenced" as const)),
     );
-  }
-
-  function toClaimedJob(row: ClaimedRow): ClaimedJob {
-    return {
-      id: row.id,
-      token: toToken(row.dispatch_id),
-      type: row.type,
-      queue: row.queue,
-      payload: row.payload,
-      definitionHash: row.definition_hash,
-      revision: row.revision === null ? null : Number(row.revision),
-      failures: row.failures,
-      execution: row.execution,
-      lost: row.lost,
-      lostUnstarted: row.lost_unstarted,
-      returns: row.returns,
-      maxAttempts: row.max_attempts,
-      timeoutMs: row.timeout_ms === null ? null : Number(row.timeout_ms),
-      schedule:
-        row.schedule === null || row.fire_at === null
-          ? null
-          : { name: row.schedule, firedFor: row.fire_at, lateByMs: Number(row.fire_late_ms ?? 0) },
-      recovered: row.recovered,
-    };
   }
 }
 
@@ -351,10 +312,6 @@ function claimedOf(rows: readonly ClaimRow[]): readonly ClaimedRow[] {
   return rows.filter((row): row is ClaimedRow & { readonly closed: boolean } => row.id !== null);
 }
 
-export function toToken(text: string): DispatchToken {
-  return BigInt(text) as DispatchToken;
-}
-
 /** The two arrays that name executions in a statement. */
 export function pairs(owned: readonly Ownership[]): [JobId[], string[]] {
   return [owned.map((pair) => pair.jobId), owned.map((pair) => String(pair.token))];
@@ -362,4 +319,34 @@ export function pairs(owned: readonly Ownership[]): [JobId[], string[]] {
 
 function wholeMs(ms: number | null): number | null {
   return ms === null ? null : Math.max(0, Math.round(ms));
+}
+
+/** What executions of one definition have in common, said once a statement. */
+function createKinds() {
+  const retainMs: number[] = [];
+  const bundles: (string | null)[] = [];
+  const revisions: (number | null)[] = [];
+  return {
+    numberOf({ retainMs: { succeeded }, bundleHash, revision }: Finish): number {
+      for (let index = 0; index < retainMs.length; index += 1) {
+        if (retainMs[index] === succeeded && bundles[index] === bundleHash && revisions[index] === revision) {
+          return index + 1;
+        }
+      }
+      retainMs.push(succeeded);
+      bundles.push(bundleHash);
+      return revisions.push(revision);
+    },
+    arrays: () => [retainMs, bundles, revisions],
+  };
+}
+
+/** An array literal of values that need no quotes: ids and whole numbers. */
+function plainArray(values: readonly (string | number | bigint | null)[]): string {
+  return `{${values.map((value) => value ?? "NULL").join(",")}}`;
+}
+
+/** An array that unnest fills with nulls; most hold nothing else. */
+function sparseArray(values: readonly (string | null)[]): readonly (string | null)[] {
+  return values.every((value) => value === null) ? [] : values;
 }
