@@ -5,10 +5,11 @@ import { silentLogger } from "../../runtime/core/logger.ts";
 const [, , dataDir = ""] = process.argv;
 const { signal } = new AbortController();
 const server = await startEmbeddedPostgres({ dataDir, logger: silentLogger, durable: true, signal });
-console.log(JSON.stringify({ pid: server.pid, dataDir: server.dataDir, ...server.address }));
 const alive = setInterval(() => {}, 60_000);
 process.once("SIGTERM", async () => {
   clearInterval(alive);
   await server.stop();
   console.log("stopped");
 });
+// Last: whoever reads it may send the signal at once.
+console.log(JSON.stringify({ pid: server.pid, dataDir: server.dataDir, ...server.address }));
