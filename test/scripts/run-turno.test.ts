@@ -8,11 +8,12 @@ import { type RunningProgram, runProgram } from "../support/programs.ts";
 
 const SCRIPTS = fileURLToPath(new URL("../../scripts/", import.meta.url));
 const FAKE_TURNO = `
-console.log("arguments " + process.argv.slice(2).join(" "));
-console.log(process.pid);
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => console.log(signal));
 process.on("SIGHUP", () => process.exit(7));
 setInterval(() => {}, 60_000);
+// Last: whoever has read this may send signals.
+console.log("arguments " + process.argv.slice(2).join(" "));
+console.log(process.pid);
 `;
 const STARTER = `
 import { runTurno } from "./scripts/run-turno.mjs";
