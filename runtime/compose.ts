@@ -14,7 +14,7 @@ import { createJobStore } from "./adapters/postgres/job-store.ts";
 import { createLeaseStore } from "./adapters/postgres/lease-store.ts";
 import { checkSchema } from "./adapters/postgres/migrate.ts";
 import { createPanelQueries } from "./adapters/postgres/panel-queries.ts";
-import { type DatabaseAddress, openDatabase } from "./adapters/postgres/pool.ts";
+import { type DatabaseAddress, openDatabase, type PoolOptions } from "./adapters/postgres/pool.ts";
 import { createRevisionStore } from "./adapters/postgres/revision-store.ts";
 import { createScheduleStore } from "./adapters/postgres/schedule-store.ts";
 import { createWorkerStore } from "./adapters/postgres/worker-store.ts";
@@ -52,11 +52,18 @@ const LEASE_POOL = { size: 2, statementTimeoutMs: 3_000 };
 /** The panel waits for nobody, and nobody waits for the panel. */
 const PANEL_POOL = { size: 4, statementTimeoutMs: 5_000 };
 const WORK_STATEMENT_TIMEOUT_MS = 30_000;
+/** Two claims, two finishes and one job that lost its worker are under way at once, not more. */
+const MOST_PREPARED = 5;
 
 export function openStores({ address, role, poolSize, logger }: StoreOptions) {
-  const open = (name: string, pool: { readonly size: number; readonly statementTimeoutMs: number }) =>
+  const open = (name: string, pool: Pick<PoolOptions, "size" | "preparedSize" | "statementTimeoutMs">) =>
     openDatabase({ address, applicationName: `turno-${role}${name}`, logger, ...pool });
-  const database = open("", { size: poolSize, statementTimeoutMs: WORK_STATEMENT_TIMEOUT_MS });
+  const preparedSize = Math.min(MOST_PREPARED, Math.floor(poolSize / 2));
+  const database = open("", {
+    size: poolSize - preparedSize,
+    preparedSize,
+    statementTimeoutMs: WORK_STATEMENT_TIMEOUT_MS,
+  });
   const leaseDatabase = open("-leases", LEASE_POOL);
   const panelDatabase = open("-panel", PANEL_POOL);
   const doorbell = createDoorbell({ database, address, logger });

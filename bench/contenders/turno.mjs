@@ -52,7 +52,7 @@ export async function openTurno({ url, folder }) {
       let committed;
       await new Promise((resolve, reject) => {
         committed = stores.database.transaction(async (query) => {
-          const jobs = createJobStore({ query }, { ring() {} });
+          const jobs = createJobStore({ prepared: query }, { ring() {} });
           for (let from = 0; from < count; from += BATCH) {
             await jobs.insertJobs(Array.from({ length: Math.min(BATCH, count - from) }, () => newJob("noop")));
           }

@@ -14,7 +14,7 @@ export async function holdTransaction(address: DatabaseAddress): Promise<HeldTra
   await client.query("begin");
   const query: Database["query"] = async (text, values = []) => (await client.query(text, [...values])).rows;
   return {
-    database: { query, transaction: (work) => work(query), close: async () => {} },
+    database: { query, prepared: query, transaction: (work) => work(query), close: async () => {} },
     async commit() {
       await client.query("commit");
       await client.end();

@@ -90,7 +90,7 @@ export function createExecutionStore({
   async function runSucceeded(workerId: WorkerId, finishes: readonly Finish[]): Promise<readonly FinishOutcome[]> {
     const kinds = createKinds();
     const kindOf = finishes.map((finish) => kinds.numberOf(finish));
-    const [answer] = await database.query<SucceededAnswer>(FINISH_SUCCEEDED, [
+    const [answer] = await database.prepared<SucceededAnswer>(FINISH_SUCCEEDED, [
       workerId,
       plainArray(finishes.map((finish) => finish.jobId)),
       plainArray(finishes.map((finish) => finish.token)),
@@ -164,7 +164,7 @@ export function createExecutionStore({
   ): Promise<readonly ClaimedRow[]> {
     const nowMs = monotonicMs();
     if ((limitedUntilMs.get(limits.queue) ?? 0) <= nowMs) {
-      const rows = await database.query<ClaimRow>(statements.open, values);
+      const rows = await database.prepared<ClaimRow>(statements.open, values);
       if (rows[0]?.closed !== true) return claimedOf(rows);
       limitedUntilMs.set(limits.queue, nowMs + QUEUE_MEMORY_MS);
     }

@@ -15,7 +15,7 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
   return {
     async insertJobs(jobs) {
       const payloads = jobs.map((job) => JSON.stringify(job.payload));
-      const rows = await database.query<{
+      const rows = await database.prepared<{
         id: JobId | null;
         state: CreatedJob["state"];
         queue: string;

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import pg from "pg";
 import { describeError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
@@ -12,6 +13,8 @@ export interface PoolOptions {
   readonly address: DatabaseAddress;
   readonly applicationName: string;
   readonly size: number;
+  /** Connections besides, for `prepared`; without them it is as `query`. */
+  readonly preparedSize?: number;
   /** Milliseconds a statement may take, on the server and as seen from here. */
   readonly statementTimeoutMs: number;
   readonly logger: Logger;
@@ -25,6 +28,12 @@ export interface TransactionOptions {
 /** Runs one statement, or several in one transaction; errors come as RejectedError or UnknownOutcomeError. */
 export interface Database {
   query<Row extends pg.QueryResultRow>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  /**
+   * As `query`, for statements that run all day: each session parses and plans them once, and the plan is made of nested
+   * loops over indexes whatever the tables hold, so a plan made for an empty queue serves a full one. At a few jobs a
+   * statement, parsing and planning anew is two thirds of its cost. Behind a pooler they run as others do.
+   */
+  prepared<Row extends pg.QueryResultRow>(text: string, values?: readonly unknown[]): Promise<Row[]>;
   transaction<Result>(
     work: (query: Database["query"]) => Promise<Result>,
     options?: TransactionOptions,
@@ -42,69 +51,61 @@ const IDLE_IN_TRANSACTION_MS = 30_000;
  */
 const SESSION_SETTINGS = { DateStyle: "ISO, MDY", TimeZone: "UTC" };
 
+/** For `prepared`: nothing about a plan is left to the tables' statistics. */
+const STEADY_PLANS = {
+  plan_cache_mode: "force_generic_plan",
+  enable_seqscan: "off",
+  enable_bitmapscan: "off",
+  enable_hashjoin: "off",
+  enable_mergejoin: "off",
+  enable_material: "off",
+  enable_sort: "off",
+};
+/** No such statement, there is one already, its result has changed: the session is not the one that prepared it, or not alone. */
+const NOT_PREPARED: ReadonlySet<string> = new Set(["26000", "42P05", "0A000"]);
+
 // Dates stay text; int8 is text already, and each reader converts what it needs.
 pg.types.setTypeParser(pg.types.builtins.DATE, (text) => text);
 
-/** A pool whose idle clients may die without taking the process along. No statement is ever named. */
+/** Pools whose idle clients may die without taking the process along. */
 export function openDatabase(options: PoolOptions): Database {
-  const { logger, statementTimeoutMs } = options;
+  const { logger, statementTimeoutMs, size, preparedSize = 0 } = options;
   const limits = {
     statement_timeout: statementTimeoutMs,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
   };
-  /** A pooler in transaction mode refuses limits of the session; they are set in each transaction then. */
-  let isPooled = false;
-  const pool = new pg.Pool({
-    connectionString: options.address.connectionString,
-    application_name: options.applicationName,
-    max: options.size,
-    connectionTimeoutMillis: 5_000,
-    idleTimeoutMillis: 30_000,
-    keepAlive: true,
-    query_timeout: statementTimeoutMs + 2_000,
-    Client: sessionWith(() => (isPooled ? SESSION_SETTINGS : { ...SESSION_SETTINGS, ...limits })),
-  });
-  // A session may end in the instant it is given out, before anybody could listen to it; the query that follows tells.
-  pool.on("connect", (client) => void client.on("error", () => {}));
-  pool.on("error", (error) => logger.warn("an idle database connection was lost", { error: describeError(error) }));
+  const general = openSessions(options, { size, settings: limits });
+  const steady =
+    preparedSize === 0 ? null : openSessions(options, { size: preparedSize, settings: { ...limits, ...STEADY_PLANS } });
+  /** Several clients share a session after all, behind a pooler that takes any setting. */
+  let namesFail = false;
+
+  const query: Database["query"] = (text, values) =>
+    retryConflicts(() => general.withClient((client) => run(client)(text, values)));
 
   return {
-    query: (text, values) => retryConflicts(() => withClient((client) => run(client)(text, values))),
+    query,
+    prepared: (text, values) => {
+      if (steady === null) return query(text, values);
+      return retryConflicts(async () => {
+        try {
+          return await steady.withClient((client) =>
+            run(client, namesFail || steady.isPooled() ? null : nameOf(text))(text, values),
+          );
+        } catch (error) {
+          if (namesFail || !(error instanceof RejectedError) || !NOT_PREPARED.has(error.sqlState ?? "")) throw error;
+          namesFail = true;
+          logger.info("prepared statements do not last here; they are sent in full", { error: describeError(error) });
+          return steady.withClient((client) => run(client)(text, values));
+        }
+      });
+    },
     transaction: (work, transactionOptions = {}) =>
-      retryConflicts(() => withClient((client) => transact(run(client), work, transactionOptions))),
-    close: () => pool.end(),
+      retryConflicts(() => general.withClient((client) => transact(run(client), work, transactionOptions))),
+    async close() {
+      await Promise.all([general.end(), steady?.end()]);
+    },
   };
-
-  async function withClient<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> {
-    const client = await acquire();
-    let broken = false;
-    try {
-      return await work(client);
-    } catch (error) {
-      broken = error instanceof UnknownOutcomeError;
-      throw error;
-    } finally {
-      client.release(broken);
-    }
-  }
-
-  /** Whatever fails here, no statement has left. */
-  async function acquire(): Promise<pg.PoolClient> {
-    try {
-      return await pool.connect();
-    } catch (error) {
-      if (!isRefusedSetting(error)) throw notConnected(error);
-      if (!isPooled) {
-        logger.info("a pooler takes no time limits for the session; they are set for each transaction", {
-          error: describeError(error),
-        });
-      }
-      isPooled = true;
-    }
-    return pool.connect().catch((error: unknown) => {
-      throw notConnected(error);
-    });
-  }
 
   async function transact<Result>(
     query: Database["query"],
@@ -112,7 +113,7 @@ export function openDatabase(options: PoolOptions): Database {
     { lockTimeoutMs }: TransactionOptions,
   ): Promise<Result> {
     const settings = {
-      ...(isPooled ? limits : {}),
+      ...(general.isPooled() ? limits : {}),
       ...(lockTimeoutMs === undefined ? {} : { lock_timeout: lockTimeoutMs }),
     };
     const changes = Object.entries(settings).map(([name, ms]) => `; set local ${name} = ${ms}`);
@@ -125,6 +126,67 @@ export function openDatabase(options: PoolOptions): Database {
       if (!(error instanceof UnknownOutcomeError)) await query("rollback");
       throw error;
     }
+  }
+}
+
+interface Sessions {
+  withClient<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result>;
+  /** A pooler in transaction mode refuses settings of the session. */
+  isPooled(): boolean;
+  end(): Promise<void>;
+}
+
+function openSessions(
+  { address, applicationName, statementTimeoutMs, logger }: PoolOptions,
+  { size, settings }: { readonly size: number; readonly settings: Readonly<Record<string, string | number>> },
+): Sessions {
+  let isPooled = false;
+  const pool = new pg.Pool({
+    connectionString: address.connectionString,
+    application_name: applicationName,
+    max: size,
+    connectionTimeoutMillis: 5_000,
+    idleTimeoutMillis: 30_000,
+    keepAlive: true,
+    query_timeout: statementTimeoutMs + 2_000,
+    Client: sessionWith(() => (isPooled ? SESSION_SETTINGS : { ...SESSION_SETTINGS, ...settings })),
+  });
+  // A session may end in the instant it is given out, before anybody could listen to it; the query that follows tells.
+  pool.on("connect", (client) => void client.on("error", () => {}));
+  pool.on("error", (error) => logger.warn("an idle database connection was lost", { error: describeError(error) }));
+  return {
+    async withClient(work) {
+      const client = await acquire();
+      let broken = false;
+      try {
+        return await work(client);
+      } catch (error) {
+        broken = error instanceof UnknownOutcomeError;
+        throw error;
+      } finally {
+        client.release(broken);
+      }
+    },
+    isPooled: () => isPooled,
+    end: () => pool.end(),
+  };
+
+  /** Whatever fails here, no statement has left. */
+  async function acquire(): Promise<pg.PoolClient> {
+    try {
+      return await pool.connect();
+    } catch (error) {
+      if (!isRefusedSetting(error)) throw notConnected(error);
+      if (!isPooled) {
+        logger.info("a pooler takes no settings for the session; time limits are set for each transaction", {
+          error: describeError(error),
+        });
+      }
+      isPooled = true;
+    }
+    return pool.connect().catch((error: unknown) => {
+      throw notConnected(error);
+    });
   }
 }
 
@@ -143,10 +205,24 @@ function sessionWith(settings: () => Readonly<Record<string, string | number>>):
   };
 }
 
-function run(client: pg.PoolClient): Database["query"] {
+const names = new Map<string, string>();
+
+/** The same name is the same text, whichever version of Turno a session was shared with. */
+function nameOf(text: string): string {
+  let name = names.get(text);
+  if (name === undefined) {
+    name = `turno-${createHash("sha256").update(text).digest("hex").slice(0, 32)}`;
+    names.set(text, name);
+  }
+  return name;
+}
+
+function run(client: pg.PoolClient, name: string | null = null): Database["query"] {
   return async (text, values = []) => {
     try {
-      const result = await client.query(text, values as unknown[]);
+      const statement =
+        name === null ? { text, values: values as unknown[] } : { name, text, values: values as unknown[] };
+      const result = await client.query(statement);
       return result.rows;
     } catch (error) {
       throw classify(error);
