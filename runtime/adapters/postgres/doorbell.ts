@@ -6,7 +6,9 @@ import type { Logger } from "../../core/logger.ts";
 import type { Doorbell, DoorbellTopic } from "../../protocol/ports/transport.ts";
 import type { Database, DatabaseAddress } from "./pool.ts";
 
-const CHANNEL = "turno";
+export const CHANNEL = "turno";
+/** What a ring for a queue says before the queue's name. */
+export const QUEUE_TOPIC = "queue:";
 /** At most one ring a topic in this time; the first goes out at once. */
 const COALESCE_MS = 50;
 /** A database that is away must not hold up an end. */
@@ -153,13 +155,13 @@ async function listenOnce(options: Listening, onListening: () => void): Promise<
 }
 
 function encodeTopic(topic: DoorbellTopic): string {
-  if (topic.kind === "queue") return `queue:${topic.queue}`;
+  if (topic.kind === "queue") return `${QUEUE_TOPIC}${topic.queue}`;
   if (topic.kind === "cancel") return `cancel:${topic.jobId}`;
   return topic.kind;
 }
 
 function decodeTopic(text: string): DoorbellTopic | null {
-  if (text.startsWith("queue:")) return { kind: "queue", queue: text.slice(6) };
+  if (text.startsWith(QUEUE_TOPIC)) return { kind: "queue", queue: text.slice(QUEUE_TOPIC.length) };
   if (text.startsWith("cancel:")) return { kind: "cancel", jobId: text.slice(7) as JobId };
   if (text === "schedules" || text === "revision") return { kind: text };
   return null;

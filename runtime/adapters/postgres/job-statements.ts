@@ -19,6 +19,7 @@ export const CANCELLED_EXPIRY = `(now() + coalesce((
  * (new) → Scheduled or Enqueued, all or none.
  * $1 uuid[] ids · $2 text[] types · $3 text[] queues (null: the type's) · $4 text[] payloads (JSON) · $5 boolean[] payload is external
  * $6 smallint[] priorities · $7 timestamptz[] due at · $8 bigint[] due after ms · $9 int[] max attempts · $10 bigint[] time-outs in ms
+ * $11 text channel to ring in with the commit (null: none) · $12 text what a ring says before the queue
  * Rows with a type that is not declared come back with id null, and then nothing was inserted.
  */
 export const INSERT_JOBS = `
@@ -57,10 +58,15 @@ payloads as (
 counted as (
   insert into turno.counter_deltas (queue, scheduled, enqueued)
   select queue, count(*) filter (where state = 'Scheduled'), count(*) filter (where state = 'Enqueued') from created group by queue
+),
+rung as (
+  select pg_notify($11::text, $12::text || queue)
+  from (select distinct queue from created where state = 'Enqueued') as queues
+  where $11::text is not null
 )
-select id, state, queue, null as unknown_type from created
+select id, state, queue, null as unknown_type, (select count(*) from rung) as rung from created
 union all
-select null, null, null, type from unknown`;
+select null, null, null, type, null from unknown`;
 
 /** The definitions in force of job types. $1 text[] names. */
 export const LOAD_JOB_TYPES = `
