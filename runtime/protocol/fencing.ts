@@ -94,6 +94,8 @@ async function run(execution: Execution, ports: FencingPorts): Promise<HandlerOu
   execution.phase = "running";
   const outcome = await ports.startHandler(execution);
   execution.phase = "finishing";
+  // It waits for its final write now: what the run held on to is free.
+  execution.run = null;
   ports.freeSlot(execution);
   return outcome;
 }

@@ -144,6 +144,28 @@ select hash, definition from turno.job_definitions where hash = any ($1::text[])
 export const LOAD_BUNDLE = `
 select code from turno.handler_bundles where hash = $1`;
 
+/** What most parts of the statement below read stands first: a row is taken apart only as far as it is read. */
+const READ_MOST = [
+  "id",
+  "queue",
+  "execution",
+  "generation",
+  "dispatch_id",
+  "enqueued_why",
+  "enqueued_at",
+  "claimed_at",
+  "started_at",
+  "has_history",
+];
+const ENDED_COLUMNS = [
+  ...["expires", "ran_ms", "bundle", "rev"],
+  ...READ_MOST,
+  ...KEPT_COLUMNS.split(",")
+    .map((column) => column.trim())
+    .filter((column) => !READ_MOST.includes(column)),
+  ...["progress_message", "new_result", "new_result_error"],
+].join(", ");
+
 /**
  * Processing → Succeeded, for many executions of one worker: out of the live partition, into the final one, with the
  * attempt and the history rows. A success wins over a cancel request. A live job with a worker is in Processing (the
@@ -164,7 +186,7 @@ ended as (
     as i (job, token, new_result, new_result_error, ran_ms, kind)
   join kinds k on k.number = i.kind
   where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid
-  returning ${KEPT_COLUMNS}, progress_message, new_result, new_result_error, ran_ms, bundle, rev, expires
+  returning ${ENDED_COLUMNS}
 ),
 finished as (
   insert into turno.jobs_final (final, expires_on, state, result, result_error, progress, progress_message, finished_at, ${KEPT_COLUMNS})

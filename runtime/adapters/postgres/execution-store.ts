@@ -234,16 +234,16 @@ export function createExecutionStore({
       return row?.code ?? null;
     },
 
-    async finishJob(workerId, finish) {
+    finishJob(workerId, finish) {
       if (finish.next !== "Succeeded") return finishOtherwise({ workerId, finish });
-      try {
-        return await finishSucceeded({ workerId, finish });
-      } catch (error) {
+      const landing = finishSucceeded({ workerId, finish });
+      if (finish.result === null) return landing;
+      return landing.catch((error: unknown) => {
         // The work succeeded; only its result cannot be kept.
-        if (!isDataRefused(error) || finish.result === null) throw error;
+        if (!isDataRefused(error)) throw error;
         const resultError = `the result could not be stored: ${describeError(error)}`;
         return finishSucceeded({ workerId, finish: { ...finish, result: null, resultError } });
-      }
+      });
     },
 
     async returnClaims(workerId, claims) {
