@@ -10,7 +10,7 @@ export const REFERENCE = "graphile-worker";
  * Adds them to `opened` one by one, so that a failure leaves those before it to be closed. A contender has a name, what it was set to, and:
  * startWorker() → { stop() }, one process; hold(worker, count) → release(), jobs the worker sees only from then on;
  * drained(worker), all of them finished by the database's word; probe(), one job for the latency;
- * probeStarts(worker, count) → when their handlers started, in ns; verify(), throws when anything was left or lost.
+ * probeStarts(worker, count) → when the handlers of the last ones started, in ns; verify(), throws when anything was left or lost.
  */
 export async function openContenders({ servers, peersDir, only, opened }) {
   const open = {

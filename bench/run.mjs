@@ -6,7 +6,7 @@ import { measureDrain, measureLatency } from "./measure.mjs";
 import { describeMachine, renderTable, summarize } from "./report.mjs";
 import { startServers } from "./servers.mjs";
 
-const WARM_UP_SHARE = 0.1;
+const WARM_UP_SHARE = 0.25;
 const LEAST_WARM_UP = 2_000;
 
 /**

@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import pg from "pg";
 import { startEmbeddedPostgres } from "../dist/runtime/adapters/embedded/embedded-postgres.js";
 import { silentLogger } from "../dist/runtime/core/logger.js";
 import { ROOT, SetupError } from "../scripts/project.mjs";
+import { openPool } from "./postgres-pool.mjs";
 
 const REDIS_MISSING =
   "redis-server was not found on the PATH, and BullMQ is measured on it: install it (Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)";
@@ -22,7 +22,7 @@ export async function startServers() {
     logger: silentLogger,
     signal,
   });
-  const admin = new pg.Pool({ connectionString: postgres.address.connectionString, max: 1 });
+  const admin = openPool(postgres.address.connectionString);
   const databases = [];
   return {
     redis,
@@ -46,7 +46,7 @@ export async function startServers() {
       await admin.query(`create database ${name}`);
       const url = new URL(postgres.address.connectionString);
       url.pathname = `/${name}`;
-      databases.push(new pg.Pool({ connectionString: url.href, max: 1 }));
+      databases.push(openPool(url.href));
       return url.href;
     },
     /** What earlier runs left to be written and cleaned is not the next one's burden. */

@@ -11,7 +11,7 @@ const { reportFailure, ROOT, run, SetupError } = await import("./project.mjs");
 /** Outside bench/, so that lint and tests never see the peers' own files. */
 const PEERS = join(ROOT, "node_modules", ".cache", "turno-bench");
 const FULL = { jobs: 60_000, rounds: 3, probes: 200 };
-const QUICK = { jobs: 10_000, rounds: 1, probes: 20 };
+const QUICK = { jobs: 8_000, rounds: 1, probes: 20 };
 
 try {
   const options = readOptions();

@@ -18,4 +18,6 @@ process.once("SIGTERM", async () => {
   await worker.close();
   process.disconnect();
 });
+// A bench that was killed leaves nothing running.
+process.once("disconnect", () => process.exit());
 process.send({ kind: "ready" });

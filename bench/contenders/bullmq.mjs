@@ -1,8 +1,8 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import pg from "pg";
 import { pollRemaining } from "../measure.mjs";
+import { openPool } from "../postgres-pool.mjs";
 import { expectHandled, readProbeStarts } from "./counted-handlers.mjs";
 import { startWorkerProcess } from "./worker-process.mjs";
 
@@ -15,7 +15,7 @@ export async function openBullmq({ backend, connection, peersDir }) {
   const { Queue, createPostgresBackend } = createRequire(join(peersDir, "package.json"))("bullmq");
   const queue = new Queue(QUEUE, { connection }, ...(backend === "postgres" ? [createPostgresBackend] : []));
   await queue.waitUntilReady();
-  const pool = backend === "postgres" ? new pg.Pool({ connectionString: connection.connectionString, max: 1 }) : null;
+  const pool = backend === "postgres" ? openPool(connection.connectionString) : null;
   let handled = Promise.resolve();
   const left = async () => {
     const { active, waiting, paused } = await queue.getJobCounts("active", "waiting", "paused");

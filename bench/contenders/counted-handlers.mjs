@@ -31,12 +31,11 @@ export function expectHandled(worker, count) {
   return handled;
 }
 
+/** When the last `count` probes started, in nanoseconds. */
 export async function readProbeStarts(worker, count) {
-  for (;;) {
-    const answer = worker.next(({ kind }) => kind === "probes");
-    worker.send({ kind: "probes" });
-    const { starts } = await answer;
-    if (starts.length >= count) return starts.map(BigInt);
-    throw new Error(`expected ${count} probes to have started, found ${starts.length}`);
-  }
+  const answer = worker.next(({ kind }) => kind === "probes");
+  worker.send({ kind: "probes" });
+  const { starts } = await answer;
+  if (starts.length < count) throw new Error(`expected ${count} probes to have started, found ${starts.length}`);
+  return starts.slice(-count).map(BigInt);
 }

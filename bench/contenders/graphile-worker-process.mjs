@@ -11,6 +11,8 @@ const runner = await run({
   taskList: { noop: () => handlers.noop(), probe: () => handlers.probe() },
   preset: { worker: { connectionString: BENCH_URL, ...JSON.parse(BENCH_PRESET) } },
 });
+// A bench that was killed leaves nothing running.
+process.once("disconnect", () => process.exit());
 process.send({ kind: "ready" });
 await runner.promise;
 process.disconnect();

@@ -1,8 +1,8 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import pg from "pg";
 import { pollRemaining } from "../measure.mjs";
+import { openPool } from "../postgres-pool.mjs";
 import { expectHandled, readProbeStarts } from "./counted-handlers.mjs";
 import { startWorkerProcess } from "./worker-process.mjs";
 
@@ -17,10 +17,10 @@ export const FASTEST = {
 };
 
 export async function openGraphileWorker({ url, peersDir }) {
-  const { makeWorkerUtils } = createRequire(join(peersDir, "package.json"))("graphile-worker");
-  const utils = await makeWorkerUtils({ connectionString: url });
+  const { Logger, makeWorkerUtils } = createRequire(join(peersDir, "package.json"))("graphile-worker");
+  const utils = await makeWorkerUtils({ connectionString: url, logger: new Logger(() => () => {}) });
   await utils.migrate();
-  const pool = new pg.Pool({ connectionString: url });
+  const pool = openPool(url);
   let handled = Promise.resolve();
   const left = async () => {
     const { rows } = await pool.query("select exists (select from graphile_worker._private_jobs) as some");

@@ -19,8 +19,10 @@ const PROBES = `
 select result #>> '{}' as started from turno.jobs_final where type = 'probe' and state = 'Succeeded' order by id desc limit $1`;
 const CHECK = `
 select count(*) filter (where state = 'Succeeded')::int as succeeded, count(*)::int as finished,
-  (select count(*) from turno.jobs_live)::int as live, (select count(*) from turno.job_attempts)::int as attempts,
-  (select count(*) from turno.job_state_changes)::int as changes
+  (select count(*) from turno.jobs_live)::int as live,
+  (select count(*) from turno.job_executions
+   where outcome = 'succeeded' and finished_at >= started_at and worker_id is not null and bundle_hash is not null and revision is not null)::int as attempts,
+  (select count(*) from turno.job_timeline)::int as changes
 from turno.jobs_final`;
 
 /** Turno with everything on: one `turno worker` that leads all duties, handlers in threads, attempts and timeline written. */

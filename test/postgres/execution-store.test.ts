@@ -85,7 +85,7 @@ async function stateOf(id: JobId): Promise<string | undefined> {
 }
 
 describe("the hot path on PostgreSQL", () => {
-  test("a job that is claimed and finished lies in the final partition with its attempt and three history rows at most", async () => {
+  test("a job that is claimed and finished lies in the final partition with its attempt, and its timeline reads itself from its row", async () => {
     const { jobs, executions, workerId } = stores();
     const job = newJob("q1");
     await jobs.insertJobs([job]);
@@ -100,9 +100,9 @@ describe("the hot path on PostgreSQL", () => {
     expect(claimed[0]?.payload).toEqual({ n: 1 });
     expect(await executions.finishJob(workerId, finish(claimed[0] as ClaimedJob))).toBe("landed");
     expect(await stateOf(job.id)).toBe("Succeeded");
-    const attempts = await database.query("select * from turno.job_attempts where job_id = $1", [job.id]);
+    const attempts = await database.query("select * from turno.job_executions where job_id = $1", [job.id]);
     const changes = await database.query<{ to_state: string }>(
-      "select to_state from turno.job_state_changes where job_id = $1 order by at",
+      "select to_state from turno.job_timeline where job_id = $1 order by at",
       [job.id],
     );
     expect(attempts).toHaveLength(1);

@@ -92,7 +92,7 @@ async function stateOf(id: JobId): Promise<string | undefined> {
 
 async function timelineOf(id: JobId): Promise<string[]> {
   const rows = await database.query<{ move: string }>(
-    "select concat(from_state, ' → ', to_state) as move from turno.job_state_changes where job_id = $1 order by at",
+    "select concat(from_state, ' → ', to_state) as move from turno.job_timeline where job_id = $1 order by at",
     [id],
   );
   return rows.map(({ move }) => move);

@@ -64,7 +64,7 @@ it("a recovered job's timeline keeps how it came into its queue", async () => {
   await stores().promoteDue(10);
   await recover(await claim());
   const changes = await database.query<{ change: string }>(
-    "select to_state || ', ' || reason as change from turno.job_state_changes where job_id = $1 order by at",
+    "select to_state || ', ' || reason as change from turno.job_timeline where job_id = $1 order by at",
     [first.jobId],
   );
   expect(changes.map(({ change }) => change)).toEqual([

@@ -148,6 +148,10 @@ describe("one job", () => {
       enqueued_at: "2026-10-01T10:01:00Z",
       enqueued_why: "due",
       claimed_at: "2026-10-01T10:01:00.500Z",
+      started_at: "2026-10-01T10:01:01Z",
+      finished_at: "2026-10-01T10:01:02Z",
+      succeeded_bundle: "sha256:9b1fc2",
+      succeeded_revision: 41,
     });
     await insertRow(database, "job_payloads", { job_id: testId(1), payload: '{"path":"big"}' });
     const history = { job_id: testId(1), final: true, expires_on: "sql:current_date + 7" };
@@ -161,19 +165,9 @@ describe("one job", () => {
       started_at: "2026-10-01T10:00:01Z",
       finished_at: "2026-10-01T10:00:03Z",
     });
-    await insertRow(database, "job_attempts", {
-      ...attempt,
-      execution: 2,
-      outcome: "succeeded",
-      started_at: "2026-10-01T10:01:01Z",
-      finished_at: "2026-10-01T10:01:02Z",
-    });
     const changes = [
-      ["2026-10-01T10:01:00Z", "Scheduled", "Enqueued", "due"],
-      ["2026-10-01T10:00:01Z", "Enqueued", "Processing", "claimed"],
       ["2026-10-01T10:00:03Z", "Processing", "Scheduled", "retry"],
-      ["2026-10-01T10:01:00.500Z", "Enqueued", "Processing", "claimed"],
-      ["2026-10-01T10:01:02Z", "Processing", "Succeeded", "finished"],
+      ["2026-10-01T10:00:01Z", "Enqueued", "Processing", "claimed"],
     ];
     for (const [at, from, to, reason] of changes) {
       await insertRow(database, "job_state_changes", { ...history, at, from_state: from, to_state: to, reason });
@@ -195,6 +189,7 @@ describe("one job", () => {
       [2, "succeeded", 1000],
       [1, "failed", 2000],
     ]);
+    expect(job?.attempts[0]).toMatchObject({ bundle: "sha256:9b1fc2", revision: 41 });
     expect(job?.timeline.map(({ from, to, reason }) => [from, to, reason])).toEqual([
       [null, "Enqueued", "created"],
       ["Enqueued", "Processing", "claimed"],
@@ -202,6 +197,35 @@ describe("one job", () => {
       ["Scheduled", "Enqueued", "due"],
       ["Enqueued", "Processing", "claimed"],
       ["Processing", "Succeeded", "finished"],
+    ]);
+  });
+
+  it("shows a success once that an earlier version recorded beside its row", async () => {
+    const times = { claimed_at: "2026-10-01T10:00:01Z", finished_at: "2026-10-01T10:00:03Z" };
+    await insertJob(database, testId(1), { state: "Succeeded", worker_id: WORKER, execution: 1, ...times });
+    const beside = { job_id: testId(1), final: true, expires_on: "sql:current_date + 7" };
+    await insertRow(database, "job_attempts", {
+      ...beside,
+      dispatch_id: 884_213,
+      worker_id: WORKER,
+      execution: 1,
+      outcome: "succeeded",
+      started_at: "2026-10-01T10:00:02Z",
+      finished_at: times.finished_at,
+      revision: 40,
+    });
+    for (const [at, from, to, reason] of [
+      [times.claimed_at, "Enqueued", "Processing", "claimed"],
+      [times.finished_at, "Processing", "Succeeded", "finished"],
+    ]) {
+      await insertRow(database, "job_state_changes", { ...beside, at, from_state: from, to_state: to, reason });
+    }
+    const job = await panel.loadJob(testId(1));
+    expect(job?.attempts.map(({ outcome, revision }) => [outcome, revision])).toEqual([["succeeded", 40]]);
+    expect(job?.timeline.map(({ to, reason }) => [to, reason])).toEqual([
+      ["Enqueued", "created"],
+      ["Processing", "claimed"],
+      ["Succeeded", "finished"],
     ]);
   });
 

@@ -100,7 +100,7 @@ async function readJob(database: Database, id: JobId): Promise<JobView | null> {
     `select state, hold, failures, execution, lost, lost_unstarted, returns, generation,
        cancel_requested_at is not null as cancel_requested, started_at is not null as started, progress, result, error,
        (extract(epoch from run_at - now()) * 1000)::float8 as due_in_ms,
-       coalesce((select json_agg(a.outcome order by a.dispatch_id) from turno.job_attempts a where a.job_id = j.id), '[]') as attempts
+       coalesce((select json_agg(a.outcome order by a.dispatch_id) from turno.job_executions a where a.job_id = j.id), '[]') as attempts
      from turno.jobs j where id = $1`,
     [id],
   );

@@ -248,23 +248,23 @@ async function clearUp(stores: Stores): Promise<void> {
 const BROKEN: Readonly<Record<string, string>> = {
   "a job is in one place": "select id from turno.jobs group by id having count(*) > 1",
   "an execution is recorded once":
-    "select job_id from turno.job_attempts group by job_id, dispatch_id having count(*) > 1",
-  "attempts lie with their job": `select a.job_id from turno.job_attempts a left join turno.jobs j on j.id = a.job_id
+    "select job_id from turno.job_executions group by job_id, dispatch_id having count(*) > 1",
+  "attempts lie with their job": `select a.job_id from turno.job_executions a left join turno.jobs j on j.id = a.job_id
      where j.id is null or a.final <> j.final or a.expires_on <> j.expires_on`,
-  "a timeline lies with its job": `select c.job_id from turno.job_state_changes c left join turno.jobs j on j.id = c.job_id
+  "a timeline lies with its job": `select c.job_id from turno.job_timeline c left join turno.jobs j on j.id = c.job_id
      where j.id is null or c.final <> j.final or c.expires_on <> j.expires_on`,
   "payloads are there for those who need them": `select coalesce(j.id, p.job_id) from turno.jobs j full join turno.job_payloads p on p.job_id = j.id
      where j.id is null or (j.payload_external and p.job_id is null)`,
   "failures are what the attempts tell": `select j.id from turno.jobs j
      where j.state <> 'Cancelled' and j.failures <> (
-       select count(*) from turno.job_attempts a where a.job_id = j.id and a.generation = j.generation and a.outcome in ('failed', 'timed-out'))`,
+       select count(*) from turno.job_executions a where a.job_id = j.id and a.generation = j.generation and a.outcome in ('failed', 'timed-out'))`,
   "a success has its result and its attempt": `select j.id from turno.jobs j
      where j.state = 'Succeeded' and (j.result is null or not exists (
-       select from turno.job_attempts a where a.job_id = j.id and a.dispatch_id = j.dispatch_id and a.outcome = 'succeeded'))`,
+       select from turno.job_executions a where a.job_id = j.id and a.dispatch_id = j.dispatch_id and a.outcome = 'succeeded'))`,
   "a timeline has no gap": `select job_id from (
        select job_id, from_state, lag(to_state) over (
          partition by job_id order by at, case to_state when 'Enqueued' then 1 when 'Processing' then 2 else 3 end) as before
-       from turno.job_state_changes) as moves
+       from turno.job_timeline) as moves
      where before is not null and from_state is distinct from before`,
   "under Forbid a fire waits for the one before": `select id from (
        select j.id, f.decided_at, lag(coalesce(j.finished_at, 'infinity')) over (partition by j.schedule order by f.decided_at) as ended
@@ -322,7 +322,7 @@ it("a storm of workers, operators, losses and ended sessions loses nothing, runs
   for (const [sentence, rows] of Object.entries(BROKEN))
     expect({ sentence, broken: await calm.query(rows) }).toEqual({ sentence, broken: [] });
   const attempts = await calm.query<{ dispatch_id: string; outcome: string }>(
-    "select dispatch_id, outcome from turno.job_attempts",
+    "select dispatch_id, outcome from turno.job_executions",
   );
   const recorded = new Set(attempts.map(({ dispatch_id: token, outcome }) => `${token} ${outcome}`));
   const unrecorded = [...storm.landed].filter(
@@ -331,7 +331,7 @@ it("a storm of workers, operators, losses and ended sessions loses nothing, runs
   );
   expect(unrecorded).toEqual([]);
   const moves = await calm.query<{ from_state: string; to_state: string; reason: string }>(
-    "select distinct from_state, to_state, reason from turno.job_state_changes",
+    "select distinct from_state, to_state, reason from turno.job_timeline",
   );
   const allowed = new Set(TRANSITIONS.map(([from, to, reason]) => `${from} ${to} ${reason}`));
   expect(moves.filter((move) => !allowed.has(`${move.from_state} ${move.to_state} ${move.reason}`))).toEqual([]);

@@ -144,32 +144,10 @@ select hash, definition from turno.job_definitions where hash = any ($1::text[])
 export const LOAD_BUNDLE = `
 select code from turno.handler_bundles where hash = $1`;
 
-/** What most parts of the statement below read stands first: a row is taken apart only as far as it is read. */
-const READ_MOST = [
-  "id",
-  "queue",
-  "execution",
-  "generation",
-  "dispatch_id",
-  "enqueued_why",
-  "enqueued_at",
-  "claimed_at",
-  "started_at",
-  "has_history",
-];
-const ENDED_COLUMNS = [
-  ...["expires", "ran_ms", "bundle", "rev"],
-  ...READ_MOST,
-  ...KEPT_COLUMNS.split(",")
-    .map((column) => column.trim())
-    .filter((column) => !READ_MOST.includes(column)),
-  ...["progress_message", "new_result", "new_result_error"],
-].join(", ");
-
 /**
- * Processing → Succeeded, for many executions of one worker: out of the live partition, into the final one, with the
- * attempt and the history rows. A success wins over a cancel request. A live job with a worker is in Processing (the
- * table checks it); its state is not asked for, so that rows are found by their ids and never through all that is in Processing.
+ * Processing → Succeeded, for many executions of one worker: out of the live partition, into the final one, in a row that
+ * holds the attempt and the last steps of the timeline too. A success wins over a cancel request. A live job with a worker is in Processing (the table checks it); its state is not asked for, so that rows are found by
+ * their ids and never through all that is in Processing.
  * $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] results (JSON) · $5 text[] result errors · $6 bigint[] ran ms
  * $7 int[] numbers of their kinds, from 1 · $8 bigint[] retain ms · $9 text[] bundle hashes · $10 bigint[] revisions of the kinds
  * Shorter arrays are filled with nulls. One row: how many landed, which when not all did (a missing one was fenced, or has
@@ -186,28 +164,15 @@ ended as (
     as i (job, token, new_result, new_result_error, ran_ms, kind)
   join kinds k on k.number = i.kind
   where j.id = i.job and j.dispatch_id = i.token and j.worker_id = $1::uuid
-  returning ${ENDED_COLUMNS}
+  returning k.expires, i.ran_ms, ${KEPT_COLUMNS}, j.progress_message, i.new_result, i.new_result_error, k.bundle, k.rev
 ),
 finished as (
-  insert into turno.jobs_final (final, expires_on, state, result, result_error, progress, progress_message, finished_at, ${KEPT_COLUMNS})
-  select true, expires, 'Succeeded', new_result::jsonb, new_result_error, 100, progress_message, now(), ${KEPT_COLUMNS} from ended
-),
-attempts as (
-  insert into turno.job_attempts_final (job_id, final, expires_on, execution, generation, dispatch_id, worker_id, outcome, started_at, finished_at, bundle_hash, revision)
-  select id, true, expires, execution, generation, dispatch_id, worker_id, 'succeeded', coalesce(started_at, now() - ran_ms * interval '1 millisecond'), now(), bundle, rev
+  insert into turno.jobs_final (final, expires_on, state, result, result_error, progress, progress_message, finished_at, succeeded_bundle, succeeded_revision, ${KEPT_COLUMNS})
+  select true, expires, 'Succeeded', new_result::jsonb, new_result_error, 100, progress_message, now(), bundle, rev, ${KEPT_COLUMNS.replace(
+    " started_at,",
+    " coalesce(started_at, now() - ran_ms * interval '1 millisecond'),",
+  )}
   from ended
-),
-changes as (
-  insert into turno.job_state_changes_final (job_id, final, expires_on, at, from_state, to_state, reason)
-  select e.id, true, e.expires, c.at, c.from_state, c.to_state, c.reason
-  from ended e
-  cross join lateral (values
-    (e.claimed_at, 'Enqueued', 'Processing', 'claimed'),
-    (now(), 'Processing', 'Succeeded', 'finished')) as c (at, from_state, to_state, reason)
-  union all
-  select id, true, expires, enqueued_at, 'Scheduled', 'Enqueued', enqueued_why
-  from ended
-  where enqueued_why in ('due', 'hold released')
 ),
 counted as (
   insert into turno.counter_deltas (queue, processing, succeeded, executions, ran_ms)
@@ -331,7 +296,7 @@ select i.job as job_id, exists (
     select from turno.jobs_final f where f.id = i.job and f.dispatch_id = i.token and f.state = 'Cancelled') as cancelled
 from unnest($2::uuid[], $3::bigint[], $4::text[], $5::boolean[]) as i (job, token, outcome, ran)
 where case when i.ran then exists (
-    select from turno.job_attempts a
+    select from turno.job_executions a
     where a.job_id = i.job and a.dispatch_id = i.token and a.worker_id = $1::uuid and a.outcome = i.outcome)
   else exists (select from turno.jobs_live j where j.id = i.job and j.released_token = i.token)
     or (exists (

@@ -2,12 +2,11 @@
  * Creating jobs and what operators do to them.
  */
 
-/** Every column that a job keeps when it moves between the live and the final partition. */
+/** Every column that a job keeps when it moves between the live and the final partition; first what is read apart from the others. */
 export const KEPT_COLUMNS = `
-  id, type, queue, priority, payload, payload_external, failures, execution, lost, lost_unstarted, returns, generation,
+  id, type, queue, has_history, priority, payload, payload_external, failures, execution, lost, lost_unstarted, returns, generation,
   max_attempts, timeout_ms, dispatch_id, sort_at, run_at, created_at, enqueued_at, enqueued_why, claimed_at, started_at,
-  worker_id, lease_counter, recovered, cancel_requested_at, concurrency_key, schedule, fire_at, fire_late_ms, object_id,
-  has_history`;
+  worker_id, lease_counter, recovered, cancel_requested_at, concurrency_key, schedule, fire_at, fire_late_ms, object_id`;
 
 /** The day after which a cancelled job `j` is dropped: its type's retention, 7 days for a type that is gone. */
 export const CANCELLED_EXPIRY = `(now() + coalesce((
@@ -144,18 +143,21 @@ back as (
   returning id, queue
 ),
 old_attempts as (
-  delete from turno.job_attempts_final a using gone g where a.job_id = g.id returning a.*
+  delete from turno.job_attempts_final a using gone g where a.job_id = g.id
 ),
 attempts as (
   insert into turno.job_attempts_live (job_id, execution, generation, dispatch_id, worker_id, outcome, started_at, finished_at, error, stack, bundle_hash, revision)
-  select job_id, execution, generation, dispatch_id, worker_id, outcome, started_at, finished_at, error, stack, bundle_hash, revision from old_attempts
+  select job_id, execution, generation, dispatch_id, worker_id, outcome, started_at, finished_at, error, stack, bundle_hash, revision
+  from turno.job_executions
+  where job_id = $1::uuid and final and exists (select from gone)
 ),
 old_changes as (
-  delete from turno.job_state_changes_final c using gone g where c.job_id = g.id returning c.*
+  delete from turno.job_state_changes_final c using gone g where c.job_id = g.id
 ),
 changes as (
   insert into turno.job_state_changes_live (job_id, at, from_state, to_state, reason)
-  select job_id, at, from_state, to_state, reason from old_changes
+  select job_id, at, from_state, to_state, reason from turno.job_timeline
+  where job_id = $1::uuid and final and exists (select from gone)
   union all
   select id, greatest(now(), finished_at + interval '1 millisecond'), state, 'Enqueued', 'requeued' from gone
 ),

@@ -83,11 +83,11 @@ select now() as now, ${JOB_COLUMNS},
       'execution', a.execution, 'worker', coalesce(aw.name, a.worker_id::text), 'outcome', a.outcome, 'startedAt', a.started_at,
       'finishedAt', a.finished_at, 'error', a.error, 'stack', a.stack, 'bundle', a.bundle_hash, 'revision', a.revision)
       order by a.execution desc, a.finished_at desc)
-   from turno.job_attempts a
+   from turno.job_executions a
    left join turno.workers aw on aw.id = a.worker_id
    where a.job_id = j.id) as attempts,
   (select jsonb_agg(jsonb_build_object('at', c.at, 'from', c.from_state, 'to', c.to_state, 'reason', c.reason))
-   from turno.job_state_changes c
+   from turno.job_timeline c
    where c.job_id = j.id) as changes
 from turno.jobs j
 ${JOB_JOINS}
