@@ -17,6 +17,8 @@ export interface NewJob {
   /** Null: the policy's. */
   readonly maxAttempts: number | null;
   readonly timeoutMs: number | null;
+  /** Jobs with the same key never have two owners; absent or null: none. */
+  readonly concurrencyKey?: string | null;
 }
 
 export interface CreatedJob {
@@ -112,6 +114,8 @@ export interface Finish extends Ownership {
   readonly retainMs: { readonly succeeded: number; readonly failed: number; readonly cancelled: number };
   readonly bundleHash: string | null;
   readonly revision: number | null;
+  /** Jobs that come into being with this finish, and only when it lands. */
+  readonly children?: readonly NewJob[];
 }
 
 export const ATTEMPT_OUTCOMES = ["succeeded", "failed", "timed-out", "cancelled", "returned", "lost"] as const;

@@ -1,0 +1,2 @@
+-- Concurrency keys, idempotency keys, uniqueness.
+select 1;

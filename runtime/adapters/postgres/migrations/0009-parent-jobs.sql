@@ -1,0 +1,2 @@
+-- What handlers enqueue, and what a late worker must not do.
+select 1;

@@ -1,0 +1,2 @@
+-- Calendars, pauses, backfills.
+select 1;
