@@ -14,18 +14,18 @@ async function openDatabase(): Promise<pg.Client> {
   return client;
 }
 
-/** Tables and sequences of the migrated schema, but for partitions by day and sequences of identity columns. */
+/** Tables, views and sequences of the migrated schema, but for partitions by day and sequences of identity columns. */
 async function listRelations(client: pg.Client): Promise<readonly string[]> {
   const { rows } = await client.query<{ name: string }>(`
     select c.relname as name
     from pg_class c
-    where c.relnamespace = 'turno'::regnamespace and c.relkind in ('r', 'p', 'S') and c.relname !~ '_[0-9]{8}$'
+    where c.relnamespace = 'turno'::regnamespace and c.relkind in ('r', 'p', 'S', 'v') and c.relname !~ '_[0-9]{8}$'
       and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'i' and c.relkind = 'S')
     order by 1`);
   return rows.map(({ name }) => name);
 }
 
-test("the page of the database names every table and sequence of the migrations", async () => {
+test("the page of the database names every table, view and sequence of the migrations", async () => {
   const relations = await listRelations(await openDatabase());
   expect(relations.length).toBeGreaterThan(20);
   expect(relations.filter((name) => !page.prose.includes(`\`${name}\``) && !inTree(name))).toEqual([]);
