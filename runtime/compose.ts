@@ -30,6 +30,7 @@ import type { Json } from "./core/json.ts";
 import type { Logger } from "./core/logger.ts";
 import type { ProjectSnapshot } from "./protocol/ports/revisions.ts";
 import { createLook, type LookOptions } from "./reconcile/look.ts";
+import { createChildIntake } from "./services/child-jobs.ts";
 import { createJobIntake } from "./services/intake.ts";
 import { createReconciler, type Reconciler } from "./services/reconciler.ts";
 import { startWorkerRole, type WorkerRole } from "./services/worker-role.ts";
@@ -162,10 +163,18 @@ export async function startWorker(
   const { stores, settings, logger } = options;
   await checkSchema(stores.database);
   await stores.cleanup.preparePartitions();
+  const ending = new AbortController();
   const host = createHandlerHost({
     projectRoot: options.root,
     bundlesDir: options.bundlesDir,
     loadBundle: (hash) => stores.executions.loadBundle(hash),
+    prepareChild: createChildIntake({
+      store: stores.jobs,
+      ids: systemIds,
+      validatePayload: createPayloadValidator(),
+      clock: systemClock,
+      signal: ending.signal,
+    }),
     threadEnv: options.handlerEnv,
     clock: systemClock,
     logger,
@@ -187,6 +196,7 @@ export async function startWorker(
     role,
     async stop() {
       await role.stop();
+      ending.abort();
       await host.close();
     },
   };

@@ -28,6 +28,39 @@ export interface HandlerContext {
   readonly log: HandlerLog;
   /** Percent from 0 to 100 with an optional message; kept only while the execution owns its lease. */
   progress(percent: number, message?: string): Promise<void>;
+  /**
+   * `return ctx.snooze("10m")`: not done yet, run again after this long. No attempt is used up. Milliseconds or a
+   * duration such as `30s`; from 1 ms to 366 d, anything else throws a RangeError.
+   */
+  snooze(duration: number | string): Snooze;
+  /**
+   * Enqueues a job that comes into being together with this execution's success, and not at all when it ends
+   * otherwise. Rejects when it is refused: undeclared type, payload that does not fit, options, too many.
+   */
+  enqueue(type: string, payload?: unknown, options?: EnqueueOptions): Promise<{ readonly id: string }>;
+}
+
+/** What `ctx.snooze` gives; it has an effect only as the handler's return value. */
+export interface Snooze {
+  readonly turnoOutcome: "snooze";
+  readonly forMs: number;
+}
+
+export interface EnqueueOptions {
+  /** Instead of the job type's queue. */
+  readonly queue?: string;
+  /** From -100 to 100; a head start of a minute a point. */
+  readonly priority?: number;
+  /** When it is due; not together with `delay`. */
+  readonly runAt?: Date | string;
+  /** Counted from this execution's end: milliseconds or a duration such as `10m`. */
+  readonly delay?: number | string;
+  /** Instead of the policy's. */
+  readonly maxAttempts?: number;
+  /** Instead of the job type's: milliseconds or a duration. */
+  readonly timeout?: number | string;
+  /** Jobs with the same key never run at the same time. */
+  readonly concurrencyKey?: string;
 }
 
 export interface HandlerLog {

@@ -44,6 +44,7 @@ export function settle(settlement: Settlement): Finish {
     jobId: job.id,
     token: job.token,
     ...verdict,
+    ...(succeeded && outcome.children !== undefined ? { children: outcome.children } : {}),
     result: succeeded ? outcome.result : null,
     resultError: succeeded ? outcome.resultError : null,
     error: error === null ? null : storableText(error),
@@ -74,6 +75,8 @@ function decide(settlement: Settlement): Verdict {
   if (outcome.kind === "returned") return end("succeeded", "Succeeded", "finished");
   if (abort === "cancelled") return end("cancelled", "Cancelled", "cancelled");
   switch (outcome.kind) {
+    case "snoozed":
+      return snooze(outcome.forMs);
     case "threw":
       // Asked to stop for a reason that is not the job's: whatever it threw, it pays nothing.
       return abort === null ? fail(settlement, failure(outcome.error)) : giveBack(abort);
@@ -101,6 +104,11 @@ function end(
 function giveBack(abort: AbortReason | null): Verdict {
   const charge = abort === "shutdown" ? "return" : null;
   return { outcome: "returned", next: "Scheduled", reason: "returned", charge, delayMs: 0, hold: null };
+}
+
+/** As asked for, and only bounded by what was accepted from the handler; the row's budgets stay as they are. */
+function snooze(delayMs: number): Verdict {
+  return { outcome: "snoozed", next: "Scheduled", reason: "snoozed", charge: null, delayMs, hold: null };
 }
 
 interface Failure {

@@ -30,6 +30,7 @@ export const TRANSITIONS = [
   ["Processing",  "Failed",     "worker lost",      "lost"],
   ["Processing",  "Cancelled",  "cancelled",        null],
   ["Processing",  "Scheduled",  "retry",            "failure"],
+  ["Processing",  "Scheduled",  "snoozed",          null],
   ["Processing",  "Scheduled",  "worker lost",      "lost"],
   ["Processing",  "Scheduled",  "returned",         null],
   ["Processing",  "Scheduled",  "held",             null],

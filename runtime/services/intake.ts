@@ -31,10 +31,7 @@ export interface IntakeParts {
 export function createJobIntake({ store, ids, validatePayload }: IntakeParts): JobIntake {
   return {
     async submit(requests) {
-      const limits = checkLimits(requests);
-      if (limits.length > 0) return { kind: "refused", problems: limits };
-      const types = await store.loadJobTypes([...new Set(requests.map((request) => request.type))]);
-      const problems = requests.flatMap((request, index) => checkDeclared({ request, index, types, validatePayload }));
+      const problems = await checkRequests(requests, { store, validatePayload });
       if (problems.length > 0) return { kind: "refused", problems };
       const inserted = await store.insertJobs(requests.map((request) => ({ ...request, id: ids.jobId() })));
       if ("created" in inserted) return { kind: "created", jobs: inserted.created };
@@ -48,6 +45,20 @@ export function createJobIntake({ store, ids, validatePayload }: IntakeParts): J
       };
     },
   };
+}
+
+/** What is wrong with requests, as far as it can be known before they are inserted. */
+export async function checkRequests(
+  requests: readonly JobRequest[],
+  {
+    store,
+    validatePayload,
+  }: { readonly store: Pick<JobStore, "loadJobTypes">; readonly validatePayload: ValidatePayload },
+): Promise<readonly RequestProblem[]> {
+  const limits = checkLimits(requests);
+  if (limits.length > 0) return limits;
+  const types = await store.loadJobTypes([...new Set(requests.map((request) => request.type))]);
+  return requests.flatMap((request, index) => checkDeclared({ request, index, types, validatePayload }));
 }
 
 function checkLimits(requests: readonly JobRequest[]): readonly RequestProblem[] {

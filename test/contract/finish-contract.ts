@@ -144,6 +144,25 @@ export function finishContract(scene: Scene): void {
       });
     });
 
+    it("puts a snoozed job off without a charge, records the execution, and cancels it when that was asked for", async () => {
+      const [snoozed, unwanted] = [await claimOne(), await claimOne()];
+      const snooze = { outcome: "snoozed", next: "Scheduled", reason: "snoozed", delayMs: 600_000 } as const;
+      await scene.store.cancelJob(unwanted.id);
+      expect(await scene.store.finishJob(worker, finishOf(snoozed, snooze))).toBe("landed");
+      expect(await scene.store.finishJob(worker, finishOf(snoozed, snooze))).toBe("landed");
+      expect(await scene.store.finishJob(worker, finishOf(unwanted, snooze))).toBe("cancelled");
+      expect(await view(snoozed.id)).toMatchObject({
+        state: "Scheduled",
+        failures: 0,
+        lost: 0,
+        returns: 0,
+        attempts: ["snoozed"],
+      });
+      expect(await view(unwanted.id)).toMatchObject({ state: "Cancelled" });
+      await scene.store.promoteDue(10);
+      expect(await claim()).toEqual([]);
+    });
+
     it("records no attempt for a job that never started", async () => {
       const job = await claimOne();
       await scene.store.finishJob(

@@ -13,7 +13,14 @@ import type { JsonObject } from "../../runtime/core/json.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
 import type { HandlerOutcome } from "../../runtime/protocol/ports/handlers.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { makeDefinition, makeFolder, makeRequest, type RunOptions, writeProjectFile } from "./support.ts";
+import {
+  makeDefinition,
+  makeFolder,
+  makeRequest,
+  type RunOptions,
+  refuseChildren,
+  writeProjectFile,
+} from "./support.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -29,6 +36,7 @@ async function runSample(
     projectRoot: options.root,
     bundlesDir: join(options.root, ".turno", "bundles"),
     loadBundle: async () => code,
+    prepareChild: refuseChildren,
     logger: silentLogger,
     clock: { monotonicMs: () => performance.now() },
     threads: 1,

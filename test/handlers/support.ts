@@ -9,6 +9,7 @@ import type { DispatchToken, JobId } from "../../runtime/core/ids.ts";
 import type { Json, JsonObject } from "../../runtime/core/json.ts";
 import type { Logger } from "../../runtime/core/logger.ts";
 import type { HandlerHost, HandlerOutcome, HandlerRun } from "../../runtime/protocol/ports/handlers.ts";
+import type { PrepareChild } from "../../runtime/protocol/ports/intake.ts";
 import type { ClaimedJob } from "../../runtime/protocol/ports/jobs.ts";
 
 export interface LogLine {
@@ -68,6 +69,7 @@ export function openWorkbench(
     projectRoot: root,
     bundlesDir: join(root, ".turno", "bundles"),
     loadBundle: async (hash) => codes.get(hash) ?? null,
+    prepareChild: refuseChildren,
     logger,
     clock: { monotonicMs: () => performance.now() },
     ...hostOptions,
@@ -104,6 +106,11 @@ export function openWorkbench(
     },
   };
 }
+
+/** Nothing is declared here. */
+export const refuseChildren: PrepareChild = async (_, { type }) => ({
+  problem: `no job of type "${type}" is declared`,
+});
 
 export function makeRequest(definition: JobDefinition, options: RunOptions = {}) {
   return {

@@ -206,6 +206,33 @@ describe("the end of an execution", () => {
     expect(settled({ kind: "neighbour-ended" })).toMatchObject({ ...back, charge: null });
   });
 
+  it("is put off for as long as a handler snoozes, at no charge, and Cancelled when that was asked for", () => {
+    const snoozed: HandlerOutcome = { kind: "snoozed", forMs: 600_000 };
+    const off = {
+      outcome: "snoozed",
+      next: "Scheduled",
+      reason: "snoozed",
+      charge: null,
+      delayMs: 600_000,
+      hold: null,
+    };
+    expect(settled(snoozed)).toMatchObject({ ...off, result: null, error: null, ranMs: 12 });
+    expect(settled(snoozed, { job: { failures: 4, lost: 2 } })).toMatchObject(off);
+    expect(settled(snoozed, { abort: "shutdown" })).toMatchObject(off);
+    expect(settled(snoozed, { abort: "cancelled" })).toMatchObject({ outcome: "cancelled", next: "Cancelled" });
+    expect(settled(snoozed, { abort: "time-out" })).toMatchObject({ outcome: "timed-out", charge: "failure" });
+  });
+
+  it("brings what was enqueued with a success, and with nothing else", () => {
+    const child = { id: "c" as JobId, type: "work", queue: null, payload: {}, priority: 0 };
+    const children = [{ ...child, due: null, maxAttempts: null, timeoutMs: null }];
+    const returned: HandlerOutcome = { ...RETURNED, children };
+    expect(settled(returned).children).toEqual(children);
+    expect(settled(returned, { abort: "cancelled" }).children).toEqual(children);
+    expect(settled(returned, { abort: "time-out" }).children).toBeUndefined();
+    expect(settled(RETURNED)).not.toHaveProperty("children");
+  });
+
   it("charges a crash to the budget of losses, and ends the job when that is spent", () => {
     const crashed: HandlerOutcome = { kind: "crashed", detail: "exit code 134" };
     expect(settled(crashed)).toMatchObject({
@@ -260,6 +287,7 @@ describe("the end of an execution", () => {
       RETURNED,
       threw(),
       threw({ permanent: true }),
+      { kind: "snoozed", forMs: 1 },
       { kind: "cut-off" },
       { kind: "neighbour-ended" },
       { kind: "crashed", detail: "x" },

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Script } from "../../runtime/adapters/memory/handler-host.ts";
 import { PermanentError, RetryAfter } from "../../runtime/handler.ts";
 import { Engine, ignoresAbortFor, kinds, takes } from "./engine.ts";
 
@@ -246,6 +247,39 @@ describe("a time-out (E19)", () => {
     const id = await engine.enqueue({ timeoutMs: 1_000 });
     await engine.clock.advance(1_200);
     expect(engine.job(id)).toMatchObject({ failures: 1, attempts: ["timed-out"] });
+  });
+});
+
+describe("a snooze", () => {
+  it("runs the job again after its time, as the same attempt, as often as the handler likes", async () => {
+    let calls = 0;
+    const script: Script = (_payload, ctx) => (++calls < 4 ? ctx.snooze(60_000) : "done");
+    await engine.role({ scripts: { work: script } });
+    const id = await engine.enqueue({ maxAttempts: 1 });
+    expect(engine.job(id)).toMatchObject({ state: "Scheduled", failures: 0, attempts: ["snoozed"] });
+    await engine.clock.advance(59_000);
+    expect(calls).toBe(1);
+    await engine.clock.advance(2_500);
+    expect(calls).toBe(2);
+    await engine.clock.advance(130_000);
+    expect(engine.job(id)).toMatchObject({
+      state: "Succeeded",
+      execution: 4,
+      failures: 0,
+      attempts: ["snoozed", "snoozed", "snoozed", "succeeded"],
+    });
+  });
+
+  it("ends Cancelled after a cancel request", async () => {
+    const script: Script = async (_payload, ctx) => {
+      await engine.clock.sleep(5_000, ctx.signal);
+      return ctx.snooze(60_000);
+    };
+    await engine.worker({ scripts: { work: script } });
+    const id = await engine.enqueue();
+    expect(await engine.store.cancelJob(id)).toEqual({ kind: "requested" });
+    await engine.clock.advance(100);
+    expect(engine.job(id)).toMatchObject({ state: "Cancelled", attempts: ["cancelled"] });
   });
 });
 

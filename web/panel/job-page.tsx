@@ -107,6 +107,7 @@ const OUTCOMES: Readonly<Record<AttemptView["outcome"], { readonly tone: Tone; r
   cancelled: { tone: "cancelled", word: "Cancelled" },
   returned: { tone: "enqueued", word: "Returned" },
   lost: { tone: "cancelled", word: "Worker lost" },
+  snoozed: { tone: "scheduled", word: "Snoozed" },
 };
 
 function Executions({ job }: { readonly job: JobDetail }) {
@@ -224,6 +225,8 @@ function explain(reason: string | null, ended: AttemptView | null): string {
       return `${ended?.outcome === "timed-out" ? "timed out" : "failed"}${took}, to be tried again`;
     case "worker lost":
       return "its worker gave no sign of life";
+    case "snoozed":
+      return `put off by the handler${took}, nothing charged`;
     case "returned":
       return "handed back by its worker, nothing charged";
     case "finished":

@@ -1,6 +1,8 @@
 import { storableJson, storableText } from "../../core/storable.ts";
-import type { HandlerContext, HandlerLog } from "../../handler.ts";
+import type { EnqueueOptions, HandlerContext, HandlerLog, Snooze } from "../../handler.ts";
 import type { AbortReason } from "../../protocol/ports/handlers.ts";
+import { ChildCalls } from "./child-calls.ts";
+import { readSnooze } from "./enqueue-request.ts";
 import type { FromRealm, LogLevel, RealmDefinition, RunMessage } from "./messages.ts";
 
 /** Progress goes out at most this often; the last value always does. */
@@ -15,6 +17,10 @@ export interface ContextHandle {
   abort(reason: AbortReason): void;
   isAborted(): boolean;
   signal(): AbortSignal;
+  /** Null: nothing was enqueued. */
+  children(): ChildCalls | null;
+  /** The handler is to be called once more in the same attempt. */
+  restart(): void;
   /** Sends what throttling still holds back and lets nothing through afterwards. */
   close(): void;
 }
@@ -26,6 +32,15 @@ export class JobAbortedError extends Error {
   constructor(reason: AbortReason) {
     super(`the job was asked to stop: ${reason}`);
     this.code = reason;
+  }
+}
+
+/** What `ctx.snooze` gives; known by its class, so that a result of the same shape stays a result. */
+export class SnoozeRequest implements Snooze {
+  readonly turnoOutcome = "snooze";
+  readonly forMs: number;
+  constructor(forMs: number) {
+    this.forMs = forMs;
   }
 }
 
@@ -48,6 +63,7 @@ class Handle implements ContextHandle {
   #reason: AbortReason | null = null;
   #log: HandlerLog | null = null;
   #progress: Progress | null = null;
+  #children: ChildCalls | null = null;
   #closed = false;
 
   constructor(run: RunMessage, definition: RealmDefinition, send: (message: FromRealm, urgent: boolean) => void) {
@@ -85,8 +101,25 @@ class Handle implements ContextHandle {
     return DONE;
   }
 
+  enqueue(type: string, payload: unknown, options: EnqueueOptions): Promise<{ readonly id: string }> {
+    this.#children ??= new ChildCalls((call, request) => this.#send(["enqueue", this.run[1], call, request], false));
+    if (this.#closed) this.#children.close();
+    return this.#children.enqueue(type, payload, options);
+  }
+
+  children(): ChildCalls | null {
+    return this.#children;
+  }
+
+  restart(): void {
+    if (this.#children === null) return;
+    this.#children.forget();
+    this.#send(["restarted", this.run[1]], false);
+  }
+
   close(): void {
     this.#closed = true;
+    this.#children?.close();
     this.#progress?.flush();
   }
 }
@@ -102,6 +135,7 @@ class Context implements HandlerContext {
   readonly revision: number | null;
   /** Works when it is taken out of the context. */
   readonly progress: HandlerContext["progress"];
+  readonly snooze = snooze;
   readonly #handle: Handle;
 
   constructor(handle: Handle) {
@@ -135,6 +169,15 @@ class Context implements HandlerContext {
   get log(): HandlerLog {
     return this.#handle.log();
   }
+
+  get enqueue(): HandlerContext["enqueue"] {
+    const handle = this.#handle;
+    return (type, payload, options = {}) => handle.enqueue(type, payload, options);
+  }
+}
+
+function snooze(duration: number | string): Snooze {
+  return new SnoozeRequest(readSnooze(duration));
 }
 
 interface Progress {

@@ -9,11 +9,14 @@ import type {
   HandlerRun,
   RunRequest,
 } from "../../protocol/ports/handlers.ts";
+import type { PrepareChild } from "../../protocol/ports/intake.ts";
+import type { NewJob } from "../../protocol/ports/jobs.ts";
 import type { Clock } from "../../protocol/ports/surroundings.ts";
 import { createBundleCache } from "./bundle-cache.ts";
 import { COMMAND_HANDLER, createCommandRunner } from "./command.ts";
+import { type EnqueueRequest, toJobRequest } from "./enqueue-request.ts";
 import { createInlineRunner } from "./inline-runner.ts";
-import type { RealmDefinition, RealmRun, RealmWork, RunMessage } from "./messages.ts";
+import type { EnqueueAnswer, RealmDefinition, RealmRun, RealmWork, RunMessage } from "./messages.ts";
 import { createProcessRunner } from "./process-runner.ts";
 import { createThreadPool } from "./thread-pool.ts";
 
@@ -23,6 +26,8 @@ export interface HandlerHostOptions {
   /** Below the project's root, so that packages left out of a bundle are found. */
   readonly bundlesDir: string;
   readonly loadBundle: (hash: string) => Promise<string | null>;
+  /** Checks what handlers enqueue. */
+  readonly prepareChild: PrepareChild;
   readonly logger: Logger;
   readonly clock: Pick<Clock, "monotonicMs">;
   /** Threads shared by all job types; default: one per core. */
@@ -33,7 +38,7 @@ export interface HandlerHostOptions {
 
 /** Runs handlers by their isolation, and `builtin/command` as a process without a thread. */
 export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
-  const { logger, projectRoot } = options;
+  const { logger, projectRoot, prepareChild } = options;
   const bundles = createBundleCache({ folder: options.bundlesDir, loadBundle: options.loadBundle });
   const projectEnv = { TURNO_PROJECT_ROOT: projectRoot };
   const threads = createThreadPool({
@@ -58,7 +63,7 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
   };
 
   const startAt = (url: string, hash: string, request: RunRequest): HandlerRun => {
-    const run = new HostRun(request, describe(request.definition, hash, url), noteUnloadable);
+    const run = new HostRun(request, describe(request.definition, hash, url), { noteUnloadable, prepareChild });
     run.start(realms[request.alone ? "process" : request.definition.isolation]);
     return run;
   };
@@ -97,24 +102,27 @@ interface Realm {
   start(work: RealmWork): RealmRun;
 }
 
+interface HostRunParts {
+  readonly noteUnloadable: (hash: string, detail: string) => void;
+  readonly prepareChild: PrepareChild;
+}
+
 /** One a job, thousands a second: one object instead of a closure for each of its methods. */
 class HostRun implements HandlerRun, RealmWork {
   readonly outcome: Promise<HandlerOutcome>;
   readonly definition: RealmDefinition;
   readonly #request: RunRequest;
-  readonly #noteUnloadable: (hash: string, detail: string) => void;
+  readonly #parts: HostRunParts;
   readonly #deadlineMs: number;
+  /** By the number of their call; null: nothing was enqueued. */
+  #children: Map<number, NewJob> | null = null;
   #resolve: (outcome: HandlerOutcome) => void = () => {};
   #started: RealmRun | null = null;
 
-  constructor(
-    request: RunRequest,
-    definition: RealmDefinition,
-    noteUnloadable: (hash: string, detail: string) => void,
-  ) {
+  constructor(request: RunRequest, definition: RealmDefinition, parts: HostRunParts) {
     this.#request = request;
     this.definition = definition;
-    this.#noteUnloadable = noteUnloadable;
+    this.#parts = parts;
     this.#deadlineMs = Date.now() + request.timeoutMs;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
@@ -164,9 +172,33 @@ class HostRun implements HandlerRun, RealmWork {
     this.#request.onProgress(percent, message);
   }
 
+  enqueue(call: number, request: EnqueueRequest, answer: (answer: EnqueueAnswer) => void): void {
+    this.#children ??= new Map();
+    const children = this.#children;
+    this.#parts.prepareChild(this.#request.job, toJobRequest(request)).then(
+      (prepared) => {
+        if ("problem" in prepared) return answer(prepared);
+        children.set(call, prepared.child);
+        answer({ id: prepared.child.id });
+      },
+      (error: unknown) => answer({ problem: `"${request.type}" is not enqueued: ${describeError(error)}` }),
+    );
+  }
+
+  restarted(): void {
+    // A new map: what is still being checked belongs to the old one.
+    this.#children = null;
+  }
+
   settle(outcome: HandlerOutcome): void {
-    if (outcome.kind === "unloadable") this.#noteUnloadable(this.definition.bundleHash, outcome.detail);
-    this.#resolve(outcome);
+    if (outcome.kind === "unloadable") this.#parts.noteUnloadable(this.definition.bundleHash, outcome.detail);
+    this.#resolve(outcome.kind === "returned" ? this.#withChildren(outcome) : outcome);
+  }
+
+  #withChildren(outcome: HandlerOutcome & { readonly kind: "returned" }): HandlerOutcome {
+    if (this.#children === null) return outcome;
+    const children = [...this.#children].sort(([a], [b]) => a - b).map(([, child]) => child);
+    return children.length === 0 ? outcome : { ...outcome, children };
   }
 }
 

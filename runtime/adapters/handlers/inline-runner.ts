@@ -1,4 +1,5 @@
 import type { Logger } from "../../core/logger.ts";
+import { hear } from "./hear.ts";
 import type { FromRealm, RealmRun, RealmWork } from "./messages.ts";
 import { forwardLog } from "./output.ts";
 import { createRealm, type Realm } from "./realm.ts";
@@ -23,12 +24,8 @@ export function createInlineRunner(logger: Logger): InlineRunner {
         continue;
       }
       const work = runs.get(message[1]);
-      if (message[0] === "progress") {
-        work?.onProgress(message[2], message[3]);
-        continue;
-      }
-      runs.delete(message[1]);
-      work?.settle(message[0] === "done" ? message[2] : { kind: "returned", result: message[2], resultError: null });
+      if (work === undefined) continue;
+      if (hear(work, message, (answer) => realm?.receive([answer]))) runs.delete(message[1]);
     }
   };
 

@@ -1,5 +1,6 @@
 import type { JsonObject } from "../../core/json.ts";
 import type { AbortReason, HandlerOutcome } from "../../protocol/ports/handlers.ts";
+import type { EnqueueRequest } from "./enqueue-request.ts";
 
 /**
  * What host and realm (a thread, a process or the main thread) say to each other. Messages are tuples of plain
@@ -11,7 +12,11 @@ export type ToRealm =
   /** All definitions of before are no longer referred to. */
   | readonly ["forget"]
   | RunMessage
-  | readonly ["abort", runId: number, reason: AbortReason];
+  | readonly ["abort", runId: number, reason: AbortReason]
+  | readonly ["enqueued", runId: number, call: number, answer: EnqueueAnswer];
+
+/** The new job's id, or why there is to be none. */
+export type EnqueueAnswer = { readonly id: string } | { readonly problem: string };
 
 export type RunMessage = readonly [
   "run",
@@ -29,11 +34,18 @@ export type RunMessage = readonly [
 ];
 
 export type FromRealm =
+  | RunReport
+  | readonly ["log", jobId: string, type: string, level: LogLevel, message: string, fields: string | null];
+
+/** What a realm says of one of its runs. */
+export type RunReport =
   | readonly ["done", runId: number, outcome: HandlerOutcome]
   /** The usual end, without the object around it. */
   | readonly ["returned", runId: number, result: string | null]
   | readonly ["progress", runId: number, percent: number, message: string | null]
-  | readonly ["log", jobId: string, type: string, level: LogLevel, message: string, fields: string | null];
+  | readonly ["enqueue", runId: number, call: number, request: EnqueueRequest]
+  /** The handler is called once more in the same attempt: what it enqueued before counts for nothing. */
+  | readonly ["restarted", runId: number];
 
 export type LogLevel = "info" | "warn" | "error";
 
@@ -64,6 +76,8 @@ export interface RealmWork {
   /** Completes the run's message with the number the realm knows it by. */
   message(runId: number): ToRealm;
   onProgress(percent: number, message: string | null): void;
+  enqueue(call: number, request: EnqueueRequest, answer: (answer: EnqueueAnswer) => void): void;
+  restarted(): void;
   settle(outcome: HandlerOutcome): void;
 }
 

@@ -4,6 +4,7 @@ import { describeError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { HandlerOutcome } from "../../protocol/ports/handlers.ts";
 import { entryFile } from "./entry-file.ts";
+import { hear } from "./hear.ts";
 import type { FromRealm, RealmRun, RealmWork } from "./messages.ts";
 import { forwardLines, forwardLog } from "./output.ts";
 import { childEnvironment, signalGroup } from "./process-group.ts";
@@ -100,9 +101,8 @@ export function createProcessRunner({ cwd, env, logger }: ProcessRunnerOptions):
       child.on("message", (batch: readonly FromRealm[]) => {
         for (const message of batch) {
           if (message[0] === "log") forwardLog(logger, message);
-          else if (message[0] === "progress") work.onProgress(message[2], message[3]);
-          else {
-            settle(message[0] === "done" ? message[2] : { kind: "returned", result: message[2], resultError: null });
+          else if (!settled && hear(work, message, (answer) => send(child, [answer]))) {
+            settled = true;
             dismiss(child);
           }
         }

@@ -3,7 +3,8 @@ import type { Json } from "../../core/json.ts";
 import { storableJson, storableText } from "../../core/storable.ts";
 import type { Handler } from "../../handler.ts";
 import * as handlerModule from "../../handler.ts";
-import { type ContextHandle, createContext } from "./handler-context.ts";
+import { EnqueueError } from "./child-calls.ts";
+import { type ContextHandle, createContext, SnoozeRequest } from "./handler-context.ts";
 import { isTransient, toHandlerError } from "./handler-error.ts";
 import { retryAtOnce } from "./immediate-retry.ts";
 import type { FromRealm, RealmDefinition, RunMessage, ToRealm } from "./messages.ts";
@@ -47,6 +48,19 @@ export function createRealm({ send, lastBegun }: RealmOptions): Realm {
   };
 
   const returned = (runId: number, handle: ContextHandle, value: unknown) => {
+    const calls = handle.children();
+    if (calls === null) return succeeded(runId, handle, value);
+    // A refusal that the handler did not wait for is the attempt's failure: otherwise the job would be missing silently.
+    void calls.settled().then((problem) => {
+      if (problem === null) succeeded(runId, handle, value);
+      else threw(runId, handle, new EnqueueError(problem));
+    });
+  };
+
+  const succeeded = (runId: number, handle: ContextHandle, value: unknown) => {
+    if (value instanceof SnoozeRequest) {
+      return finish(runId, handle, ["done", runId, { kind: "snoozed", forMs: value.forMs }]);
+    }
     const { text, error } = storableJson(value);
     const message: FromRealm =
       error === null
@@ -67,7 +81,11 @@ export function createRealm({ send, lastBegun }: RealmOptions): Realm {
       const { immediateRetry } = definition;
       if (immediateRetry.attempts === 0 || handle.isAborted() || !isTransient(thrown)) threw(runId, handle, thrown);
       else {
-        retryAtOnce(call, thrown, immediateRetry, handle.signal()).then(
+        const again = () => {
+          handle.restart();
+          return call();
+        };
+        retryAtOnce(again, thrown, immediateRetry, handle.signal()).then(
           (value) => returned(runId, handle, value),
           (last: unknown) => threw(runId, handle, last),
         );
@@ -105,6 +123,7 @@ export function createRealm({ send, lastBegun }: RealmOptions): Realm {
       for (const message of batch) {
         if (message[0] === "run") start(message);
         else if (message[0] === "abort") contexts.get(message[1])?.abort(message[2]);
+        else if (message[0] === "enqueued") contexts.get(message[1])?.children()?.answer(message[2], message[3]);
         else if (message[0] === "define") definitions.set(message[1].id, freezeDeep(message[1]));
         else definitions.clear();
       }

@@ -3,6 +3,7 @@ import { describeError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { AbortReason } from "../../protocol/ports/handlers.ts";
 import { entryFile } from "./entry-file.ts";
+import { hear } from "./hear.ts";
 import type { FromRealm, RealmDefinition, RealmRun, RealmStart, RealmWork, ToRealm } from "./messages.ts";
 import { forwardLines, forwardLog } from "./output.ts";
 
@@ -137,12 +138,7 @@ export function createThreadPool({ threads: sharedLimit, env, logger }: ThreadPo
       }
       const run = thread.runs.get(message[1]);
       if (run === undefined) continue;
-      if (message[0] === "progress") {
-        run.work.onProgress(message[2], message[3]);
-        continue;
-      }
-      thread.runs.delete(run.id);
-      run.work.settle(message[0] === "done" ? message[2] : { kind: "returned", result: message[2], resultError: null });
+      if (hear(run.work, message, (answer) => post(thread, answer))) thread.runs.delete(run.id);
     }
     if (thread.runs.size > 0) return;
     thread.idleSinceMs = performance.now();
@@ -248,6 +244,7 @@ function introduce(thread: Thread, { definition, handler }: RealmWork): void {
 
 /** What is posted in one turn goes as one message: a hop costs more than the work of several jobs. */
 function post(thread: Thread, message: ToRealm): void {
+  if (thread.terminating) return;
   thread.outgoing.push(message);
   if (thread.outgoing.length > 1) return;
   queueMicrotask(() => {

@@ -7,13 +7,25 @@ import type {
   HandlerRun,
   RunRequest,
 } from "../../protocol/ports/handlers.ts";
+import type { NewJob } from "../../protocol/ports/jobs.ts";
 
 /** What a scripted handler sees of its run. */
 export interface ScriptContext {
   readonly request: RunRequest;
   readonly signal: AbortSignal;
+  /** Returned by the script: not done yet, again after this long. */
+  snooze(forMs: number): ScriptSnooze;
+  /** To be inserted with its success. */
+  enqueue(child: NewJob): void;
   /** Dies with its process. */
   crash(detail: string): void;
+}
+
+class ScriptSnooze {
+  readonly forMs: number;
+  constructor(forMs: number) {
+    this.forMs = forMs;
+  }
 }
 
 export type Script = (payload: Json, context: ScriptContext) => unknown;
@@ -81,16 +93,18 @@ function runScript(
       resolve(ending);
     };
   });
+  const children: NewJob[] = [];
   const context: ScriptContext = {
     request,
     signal: controller.signal,
+    snooze: (forMs) => new ScriptSnooze(forMs),
+    enqueue: (child) => children.push(child),
     crash: (detail) => finish({ kind: "crashed", detail }),
   };
   Promise.resolve()
     .then(() => script(request.job.payload, context))
     .then(
-      (result) =>
-        finish({ kind: "returned", result: result === undefined ? null : JSON.stringify(result), resultError: null }),
+      (result) => finish(readReturned(result, children)),
       (error: unknown) => finish({ kind: "threw", error: readError(error) }),
     );
   return {
@@ -103,6 +117,16 @@ function runScript(
       notes.asked("end");
       finish({ kind: "cut-off" });
     },
+  };
+}
+
+function readReturned(result: unknown, children: readonly NewJob[]): HandlerOutcome {
+  if (result instanceof ScriptSnooze) return { kind: "snoozed", forMs: result.forMs };
+  return {
+    kind: "returned",
+    result: result === undefined ? null : JSON.stringify(result),
+    resultError: null,
+    ...(children.length > 0 ? { children } : {}),
   };
 }
 

@@ -6,7 +6,7 @@
 export const KEPT_COLUMNS = `
   id, type, queue, has_history, priority, payload, payload_external, failures, execution, lost, lost_unstarted, returns, generation,
   max_attempts, timeout_ms, dispatch_id, sort_at, run_at, created_at, enqueued_at, enqueued_why, claimed_at, started_at,
-  worker_id, lease_counter, recovered, cancel_requested_at, concurrency_key, schedule, fire_at, fire_late_ms, object_id`;
+  worker_id, lease_counter, recovered, cancel_requested_at, concurrency_key, schedule, fire_at, fire_late_ms, object_id, parent_id`;
 
 /** The day after which a cancelled job `j` is dropped: its type's retention, 7 days for a type that is gone. */
 export const CANCELLED_EXPIRY = `(now() + coalesce((
@@ -67,6 +67,60 @@ select id, state, queue, null as unknown_type, (select count(*) from rung) as ru
 union all
 select null, null, null, type, null from unknown`;
 
+/**
+ * (new) → Scheduled or Enqueued for jobs with concurrency keys, and for those that come with a finish. What is due and has a key waits
+ * for it (held key) until TAKE_FREE_KEYS and HAND_OVER_KEYS of the same transaction.
+ * $1 … $10 as INSERT_JOBS · $11 text[] concurrency keys · $12 uuid[] parents
+ * A job of a type that is not declared any more is held (no-handler) when it has a parent, whose work is done; otherwise it comes back with id
+ * null, and then nothing was inserted.
+ */
+export const INSERT_SPECIAL_JOBS = `
+with input as (
+  select *
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::smallint[], $7::timestamptz[], $8::bigint[], $9::int[], $10::bigint[],
+    $11::text[], $12::uuid[])
+    as i (id, type, queue, payload, external, priority, due_at, due_after_ms, max_attempts, timeout_ms, concurrency_key, parent_id)
+),
+resolved as (
+  select i.*, t.name as declared, t.object_id, coalesce(i.queue, t.queue, 'default') as target_queue, due.run_at,
+    case
+      when t.name is null then 'no-handler'
+      when due.run_at <= now() and i.concurrency_key is not null then 'key'
+    end as hold
+  from input i
+  left join turno.job_types t on t.name = i.type and not t.removed
+  cross join lateral (select coalesce(i.due_at, now() + i.due_after_ms * interval '1 millisecond', now()) as run_at) as due
+),
+unknown as (
+  select distinct type from resolved where declared is null and parent_id is null
+),
+created as (
+  insert into turno.jobs_live (
+    id, type, queue, state, hold, priority, payload, payload_external, max_attempts, timeout_ms, dispatch_id, sort_at, run_at,
+    enqueued_at, enqueued_why, object_id, concurrency_key, parent_id
+  )
+  select id, type, target_queue, case when run_at > now() or hold is not null then 'Scheduled' else 'Enqueued' end, hold, priority,
+    case when external then null else payload::jsonb end, external, max_attempts, timeout_ms,
+    case when run_at > now() or hold is not null then null else nextval('turno.dispatch_seq') end,
+    run_at - priority * interval '60 seconds', run_at,
+    case when run_at > now() or hold is not null then null else now() end,
+    case when run_at > now() or hold is not null then null else 'created' end, object_id, concurrency_key, parent_id
+  from resolved
+  where not exists (select from unknown)
+  returning id, state, queue
+),
+payloads as (
+  insert into turno.job_payloads (job_id, payload)
+  select id, payload::jsonb from resolved where external and not exists (select from unknown)
+),
+counted as (
+  insert into turno.counter_deltas (queue, scheduled, enqueued)
+  select queue, count(*) filter (where state = 'Scheduled'), count(*) filter (where state = 'Enqueued') from created group by queue
+)
+select id, state, queue, null as unknown_type from created
+union all
+select null, null, null, type from unknown`;
+
 /** The definitions in force of job types. $1 text[] names. */
 export const LOAD_JOB_TYPES = `
 select t.name, d.definition
@@ -76,7 +130,7 @@ where t.name = any($1::text[]) and not t.removed`;
 
 /**
  * Scheduled, Enqueued → Cancelled; Processing → a request.
- * $1 uuid job. One row: the state before, or that of the finished job; no row: there is no such job.
+ * $1 uuid job. One row: the state before, or that of the finished job; no row: there is no such job. \`key\`: what the cancelled job may have had.
  */
 export const CANCEL_JOB = `
 with target as (
@@ -112,9 +166,9 @@ counted as (
   insert into turno.counter_deltas (queue, scheduled, enqueued, cancelled)
   select queue, -(state = 'Scheduled')::int, -(state = 'Enqueued')::int, 1 from gone
 )
-select state, exists (select from gone) as cancelled from target
+select state, exists (select from gone) as cancelled, (select concurrency_key from gone where state = 'Enqueued') as key from target
 union all
-select state, false from turno.jobs_final where id = $1::uuid and not exists (select from target)`;
+select state, false, null from turno.jobs_final where id = $1::uuid and not exists (select from target)`;
 
 /**
  * Before REQUEUE_JOB and DELETE_JOB in the same transaction: what moves the job's history ends first, so that they see where it is.
@@ -125,7 +179,8 @@ select from turno.jobs_final where id = $1::uuid for update`;
 
 /**
  * Failed, Cancelled, Succeeded → Enqueued with a new generation and fresh budgets; attempts and timeline come along.
- * $1 uuid job. The row tells the state before; requeued is false when the job is not finished; no row: no such job.
+ * $1 uuid job. The row tells the state before; requeued is false when the job is not finished; no row: no such job. A job with a
+ * concurrency key stands held until it has it, within the same transaction, or HOLD_REQUEUED notes that it waits.
  */
 export const REQUEUE_JOB = `
 with gone as (
@@ -134,13 +189,13 @@ with gone as (
 back as (
   insert into turno.jobs_live (
     id, type, queue, state, priority, payload, payload_external, execution, generation, max_attempts, timeout_ms, dispatch_id,
-    sort_at, run_at, created_at, enqueued_at, enqueued_why, concurrency_key, schedule, fire_at, fire_late_ms, object_id, has_history
+    sort_at, run_at, created_at, enqueued_at, enqueued_why, concurrency_key, schedule, fire_at, fire_late_ms, object_id, parent_id, has_history
   )
   select id, type, queue, 'Enqueued', priority, payload, payload_external, execution, generation + 1, max_attempts, timeout_ms,
     nextval('turno.dispatch_seq'), now() - priority * interval '60 seconds', now(), created_at, greatest(now(), finished_at + interval '1 millisecond'), 'requeued', concurrency_key,
-    schedule, fire_at, fire_late_ms, object_id, true
+    schedule, fire_at, fire_late_ms, object_id, parent_id, true
   from gone
-  returning id, queue
+  returning id, queue, state, concurrency_key
 ),
 old_attempts as (
   delete from turno.job_attempts_final a using gone g where a.job_id = g.id
@@ -165,11 +220,23 @@ letters as (
   update turno.dead_letters l set status = 'requeued' from gone g where l.job_id = g.id and l.status = 'pending'
 ),
 counted as (
-  insert into turno.counter_deltas (queue, enqueued) select queue, 1 from back
+  insert into turno.counter_deltas (queue, enqueued, scheduled) select queue, (state = 'Enqueued')::int, (state = 'Scheduled')::int from back
 )
-select g.state, b.queue, true as requeued from gone g join back b on b.id = g.id
+select g.state, b.queue, true as requeued, b.concurrency_key as key from gone g join back b on b.id = g.id
 union all
-select state, queue, false from turno.jobs_live where id = $1::uuid and not exists (select from gone)`;
+select state, queue, false, null from turno.jobs_live where id = $1::uuid and not exists (select from gone)`;
+
+/** Enqueued → Scheduled for a requeued job whose concurrency key another has; nobody has seen it Enqueued. $1 uuid job. */
+export const HOLD_REQUEUED = `
+with held as (
+  update turno.jobs_live j
+  set enqueued_at = null, enqueued_why = null
+  from (select id, enqueued_at from turno.jobs_live where id = $1::uuid) as before
+  where j.id = before.id
+  returning j.id, before.enqueued_at
+)
+insert into turno.job_state_changes_live (job_id, at, from_state, to_state, reason)
+select id, enqueued_at + interval '1 microsecond', 'Enqueued', 'Scheduled', 'held' from held`;
 
 /** Removes a finished job and all that belongs to it. $1 uuid job. As REQUEUE_JOB's result. */
 export const DELETE_JOB = `

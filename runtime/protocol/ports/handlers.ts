@@ -1,5 +1,5 @@
 import type { JobDefinition } from "../../config/objects.ts";
-import type { ClaimedJob } from "./jobs.ts";
+import type { ClaimedJob, NewJob } from "./jobs.ts";
 
 /** Why a running handler is asked to stop. */
 export type AbortReason = "time-out" | "cancelled" | "shutdown" | "lease-lost" | "lease-doubtful";
@@ -16,8 +16,16 @@ export interface HandlerError {
 
 /** How one run of a handler ended. */
 export type HandlerOutcome =
-  | { readonly kind: "returned"; readonly result: string | null; readonly resultError: string | null }
+  | {
+      readonly kind: "returned";
+      readonly result: string | null;
+      readonly resultError: string | null;
+      /** What it enqueued, to be inserted with the final write; absent: nothing. */
+      readonly children?: readonly NewJob[];
+    }
   | { readonly kind: "threw"; readonly error: HandlerError }
+  /** It returned `ctx.snooze(…)`: not done yet, and nobody's fault. */
+  | { readonly kind: "snoozed"; readonly forMs: number }
   /** Ended by `end()` after it ignored its abort. */
   | { readonly kind: "cut-off" }
   /** Its thread was ended because of another job in it, or none of its code had run yet: nobody is to be charged. */

@@ -1,4 +1,4 @@
-import type { CreatedJob, NewJob } from "./jobs.ts";
+import type { ClaimedJob, CreatedJob, NewJob } from "./jobs.ts";
 
 /** A wish for a job, parsed but not yet checked against what is declared. */
 export type JobRequest = Omit<NewJob, "id">;
@@ -15,6 +15,12 @@ export interface RequestProblem {
 export type IntakeOutcome =
   | { readonly kind: "created"; readonly jobs: readonly CreatedJob[] }
   | { readonly kind: "refused"; readonly problems: readonly RequestProblem[] };
+
+/** A handler's wish for a job, checked as requests are; `problem` says why it is refused. */
+export type ChildOutcome = { readonly child: NewJob } | { readonly problem: string };
+
+/** Checks what a running job enqueues, and inserts nothing: the job's final write does. Rejects when the database is away. */
+export type PrepareChild = (parent: Pick<ClaimedJob, "id">, request: JobRequest) => Promise<ChildOutcome>;
 
 /** The one door by which jobs come in from people and programs: all of the requests or none. */
 export interface JobIntake {

@@ -19,6 +19,8 @@ export interface NewJob {
   readonly timeoutMs: number | null;
   /** Jobs with the same key never have two owners; absent or null: none. */
   readonly concurrencyKey?: string | null;
+  /** The job whose handler enqueued it; absent or null: none. */
+  readonly parentId?: JobId | null;
 }
 
 export interface CreatedJob {
@@ -118,7 +120,15 @@ export interface Finish extends Ownership {
   readonly children?: readonly NewJob[];
 }
 
-export const ATTEMPT_OUTCOMES = ["succeeded", "failed", "timed-out", "cancelled", "returned", "lost"] as const;
+export const ATTEMPT_OUTCOMES = [
+  "succeeded",
+  "failed",
+  "timed-out",
+  "cancelled",
+  "returned",
+  "lost",
+  "snoozed",
+] as const;
 export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
 
 /** `fenced`: the job belongs to another execution or nobody; nothing was kept. `cancelled`: a cancel request came first. */
