@@ -17,6 +17,7 @@ import { addUpCommand } from "./commands/up.ts";
 import { addValidateCommand } from "./commands/validate.ts";
 import { type CommandIo, EXIT, type ExitCode } from "./io.ts";
 import { openClient } from "./open-client.ts";
+import { openOtherFiles } from "./open-other-files.ts";
 import { openReconcile } from "./open-reconcile.ts";
 import { loadBy, projectRoot } from "./project.ts";
 
@@ -51,7 +52,10 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addRoleCommands(program, io);
   addInitCommand(program, io, setExitCode);
   addValidateCommand(program, io, setExitCode);
-  addPlanCommand(program, io, setExitCode, reconcile);
+  addPlanCommand(program, io, setExitCode, {
+    database: reconcile,
+    files: (options) => openOtherFiles(io, options),
+  });
   addApplyCommand(program, io, setExitCode, reconcile);
   addSchemaCommand(program, io, setExitCode);
   addNextCommand(program, io, setExitCode, findSchedule, () => new Date());

@@ -1,5 +1,7 @@
 import type { Json } from "../core/json.ts";
 import type { FieldChange } from "./field-changes.ts";
+import type { FireDiff } from "./fire-diff.ts";
+import { renderFireDiff } from "./fire-diff-text.ts";
 import type { ObjectChange } from "./object-changes.ts";
 import type { Plan } from "./plan.ts";
 
@@ -8,8 +10,16 @@ const COLOURS = { create: 32, update: 33, delete: 31, none: 0 } as const;
 const LONGEST_VALUE = 80;
 const MOST_FIELDS = 40;
 
+export interface PlanTextOptions {
+  readonly colour: boolean;
+  /** The fires that change. */
+  readonly fires?: FireDiff;
+  /** What the files were compared with, when it was not what is in force. */
+  readonly against?: string;
+}
+
 /** A plan for people: what changes field by field, what follows from it, and a last line that sums it up. */
-export function renderPlan(plan: Plan, { colour }: { readonly colour: boolean }): string {
+export function renderPlan(plan: Plan, { colour, fires, against }: PlanTextOptions): string {
   const changes = plan.changes.filter(({ action }) => action !== "none");
   const blocks = changes.map((change) => renderChange(change, colour));
   const notes = [
@@ -17,7 +27,9 @@ export function renderPlan(plan: Plan, { colour }: { readonly colour: boolean })
     ...plan.warnings.map((sentence) => paint(`  Warning: ${sentence}`, 33, colour)),
   ];
   if (notes.length > 0) blocks.push(notes.join("\n"));
-  blocks.push(summarize(changes, plan.base.revision));
+  const fireText = fires === undefined ? "" : renderFireDiff(fires, { colour });
+  if (fireText !== "") blocks.push(fireText.trimEnd());
+  blocks.push(summarize(changes, against ?? describeBase(plan.base.revision), against === undefined));
   return `${blocks.join("\n\n")}\n`;
 }
 
@@ -48,9 +60,16 @@ function renderValue(value: Json): string {
     : `${characters.slice(0, LONGEST_VALUE - 1).join("")}…`;
 }
 
-function summarize(changes: readonly ObjectChange[], base: number | null): string {
-  const against = base === null ? "nothing applied yet" : `revision ${base}`;
-  if (changes.length === 0) return `No changes: the files are what is in force (${against}).`;
+function describeBase(revision: number | null): string {
+  return revision === null ? "nothing applied yet" : `revision ${revision}`;
+}
+
+function summarize(changes: readonly ObjectChange[], against: string, isInForce: boolean): string {
+  if (changes.length === 0) {
+    return isInForce
+      ? `No changes: the files are what is in force (${against}).`
+      : `No changes: the files declare what ${against} does.`;
+  }
   const count = (wanted: ObjectChange["action"]) => changes.filter(({ action }) => action === wanted).length;
   return `Plan against ${against}: ${count("create")} to create, ${count("update")} to update, ${count("delete")} to delete.`;
 }

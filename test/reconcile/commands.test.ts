@@ -47,7 +47,10 @@ async function run(args: readonly string[], options: { interactive?: boolean; an
   const ask: Ask = async () => options.answer ?? "";
   const program = new Command();
   const setExitCode = (code: number) => void (result.code = code);
-  addPlanCommand(program, io, setExitCode, open);
+  const files = async () => {
+    throw new Error("no other files here");
+  };
+  addPlanCommand(program, io, setExitCode, { database: open, files });
   addApplyCommand(program, io, setExitCode, open, ask);
   await program.parseAsync(args, { from: "user" });
   return result;
@@ -70,8 +73,11 @@ describe("turno plan", () => {
     await run(["apply", "--yes"]);
     const base = (await project.store.revisionInForce())?.number;
     project.write("turno.d/a.yaml", declare({ cron: "0 2 * * *" }));
-    const { out, code } = await run(["plan", "--json"]);
+    const from = "2026-07-01T00:00:00Z";
+    const { out, code } = await run(["plan", "--json", "--fires", "2d", "--from", from]);
     expect(code).toBe(2);
+    const peak = (at: string) => ({ at, fires: 1 });
+    const cells = expect.any(Array);
     expect(JSON.parse(out)).toEqual({
       base: { revision: base },
       changes: [
@@ -83,6 +89,36 @@ describe("turno plan", () => {
           fields: [{ path: "/spec/cron", before: "0 1 * * *", after: "0 2 * * *" }],
         },
       ],
+      fires: {
+        from,
+        to: "2026-07-03T00:00:00Z",
+        added: 0,
+        removed: 0,
+        moved: 2,
+        schedules: [
+          {
+            name: "s",
+            timeZone: "UTC",
+            before: 2,
+            after: 2,
+            added: [],
+            removed: [],
+            moved: [
+              { from: "2026-07-01T01:00:00Z", to: "2026-07-01T02:00:00Z" },
+              { from: "2026-07-02T01:00:00Z", to: "2026-07-02T02:00:00Z" },
+            ],
+            counts: { added: 0, removed: 0, moved: 2 },
+            comparedUntil: null,
+            notes: [],
+          },
+        ],
+        load: {
+          before: { fires: 2, peak: peak("2026-07-01T01:00:00Z"), sharedInstants: 0, cells },
+          after: { fires: 2, peak: peak("2026-07-01T02:00:00Z"), sharedInstants: 0, cells },
+        },
+        collisions: [],
+        uncounted: 0,
+      },
       consequences: [expect.stringMatching(/^Schedule\/s: next fire moves from .* 01:00 UTC to .* 02:00 UTC\.$/)],
       warnings: [],
     });

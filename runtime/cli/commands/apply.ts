@@ -4,7 +4,14 @@ import { applyDesired } from "../../reconcile/apply.ts";
 import { hasChanges } from "../../reconcile/plan.ts";
 import { renderPlan } from "../../reconcile/plan-text.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
-import { isRefusal, type OpenReconcile, type PreparedPlan, preparePlan, type ReconcileSession } from "./plan.ts";
+import {
+  diffPreparedFires,
+  isRefusal,
+  type OpenReconcile,
+  type PreparedPlan,
+  preparePlan,
+  type ReconcileSession,
+} from "./plan.ts";
 
 interface ApplyOptions {
   readonly dir?: string;
@@ -59,7 +66,8 @@ async function applyFiles(request: {
   const { session, io, options, ask } = request;
   const prepared = await preparePlan(session, io, options.json === true);
   if (prepared === null) return EXIT.failed;
-  if (options.json !== true) io.out(renderPlan(prepared.plan, io));
+  if (options.json !== true)
+    io.out(renderPlan(prepared.plan, { colour: io.colour, fires: diffPreparedFires(prepared) }));
   if (hasChanges(prepared.plan) && options.yes !== true) {
     const answer = await ask("\nApply this? Only 'yes' is taken for a yes: ", io.signal);
     if (answer.trim() !== "yes") {

@@ -1,14 +1,20 @@
 import type { Command } from "commander";
 import { formatReport } from "../../config/report.ts";
+import { parseDuration } from "../../core/duration.ts";
 import { TurnoError } from "../../core/errors.ts";
+import { printable } from "../../core/printable.ts";
 import type { AppliedState, ProjectSource, RevisionStore } from "../../protocol/ports/revisions.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { isOwnedByOther, removesEverything } from "../../reconcile/apply.ts";
+import { diffFires, type FireDiff } from "../../reconcile/fire-diff.ts";
 import type { Look } from "../../reconcile/look.ts";
 import { hasChanges, type Plan, planChanges } from "../../reconcile/plan.ts";
+import { renderPlanMarkdown } from "../../reconcile/plan-markdown.ts";
 import { renderPlan } from "../../reconcile/plan-text.ts";
 import { countMisfits } from "../../reconcile/waiting-payloads.ts";
+import { parseInstant } from "../../time/next-fire.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
+import { usage } from "../usage.ts";
 
 /** A project's files and the database they are compared with. */
 export interface ReconcileSession {
@@ -38,51 +44,109 @@ interface PlanOptions {
   readonly data?: string;
   readonly json?: boolean;
   readonly format: string;
+  readonly against: string;
+  readonly fires: string;
+  readonly from?: string;
 }
 
-export const PLAN_FORMATS = ["text", "json"] as const;
+/** What the files are compared with when it is other files: a folder, or a commit of the project's repository. */
+export type OpenOtherFiles = (options: {
+  readonly dir: string | undefined;
+  /** `git:REF` or a folder. */
+  readonly against: string;
+}) => Promise<OtherFiles>;
+
+export interface OtherFiles {
+  /** The project's own files. */
+  readonly look: (signal: AbortSignal) => Promise<Look>;
+  /** What would be in force had the other files been applied. */
+  readonly loadApplied: (signal: AbortSignal) => Promise<AppliedState>;
+  readonly version: string;
+  close(): Promise<void>;
+}
+
+export const PLAN_FORMATS = ["text", "json", "markdown"] as const;
+type PlanFormat = (typeof PLAN_FORMATS)[number];
 /** Jobs of a removed type are counted for the plan up to this many. */
 const COUNTED_JOBS = 10_000;
+const DEFAULT_FIRES = "14d";
 
 /** `turno plan`: what an apply would change. Exit 0 without changes, 2 with some, 1 when the files have problems. */
 export function addPlanCommand(
   program: Command,
   io: CommandIo,
   setExitCode: (code: ExitCode) => void,
-  open: OpenReconcile,
+  open: { readonly database: OpenReconcile; readonly files: OpenOtherFiles },
 ): void {
   program
     .command("plan")
     .description("show what an apply would change, and what follows from it")
     .option("--dir <folder>", "the project's folder (default: here)")
     .option("--data <folder>", "where the state lies, as for turno up (default: .turno)")
+    .option("--against <base>", "what to compare with: db, git:REF or a folder", "db")
+    .option("--fires <duration>", "how much of the coming time is compared, at most 400d", DEFAULT_FIRES)
+    .option("--from <instant>", "compare fires after this instant (default: now)")
     .option("--json", "print JSON, as --format json does")
-    .option("--format <format>", PLAN_FORMATS.join(" or "), "text")
+    .option("--format <format>", `${PLAN_FORMATS.slice(0, -1).join(", ")} or ${PLAN_FORMATS.at(-1)}`, "text")
     .action(async (options: PlanOptions) => {
       const format = options.json === true ? "json" : options.format;
-      if (!PLAN_FORMATS.some((known) => known === format)) {
-        io.err(`turno plan: expected --format ${PLAN_FORMATS.join(" or ")}, found ${format}\n`);
+      if (!isFormat(format)) {
+        io.err(`turno plan: expected --format text, json or markdown, found ${format}\n`);
         setExitCode(EXIT.usage);
         return;
       }
-      const session = await open({ dir: options.dir, data: options.data });
+      const span = {
+        from: options.from === undefined ? null : usage("--from", () => parseInstant(options.from ?? "")),
+        lengthMs: usage("--fires", () => parseDuration(options.fires)),
+      };
+      const { against, dir, data } = options;
+      const isFiles = against !== "db";
+      const session = isFiles ? await open.files({ dir, against }) : await open.database({ dir, data });
       try {
-        const prepared = await preparePlan(session, io, format === "json");
+        const prepared = await ("store" in session
+          ? preparePlan(session, io, format === "json")
+          : prepareComparison(session, io, format === "json"));
         if (prepared === null) {
           setExitCode(EXIT.failed);
           return;
         }
-        if (format === "json") printJson(io, prepared.plan);
-        else io.out(renderPlan(prepared.plan, io));
-        setExitCode(hasChanges(prepared.plan) ? EXIT.changes : EXIT.done);
+        const { plan } = prepared;
+        const fires = diffPreparedFires(prepared, span);
+        if (format === "json") printJson(io, toJson(plan, fires, isFiles ? against : null));
+        else if (format === "markdown") io.out(renderPlanMarkdown(plan, fires));
+        else
+          io.out(renderPlan(plan, { colour: io.colour, fires, ...(isFiles ? { against: printable(against) } : {}) }));
+        setExitCode(hasChanges(plan) ? EXIT.changes : EXIT.done);
       } finally {
         await session.close();
       }
     });
 }
 
+function isFormat(format: string): format is PlanFormat {
+  return PLAN_FORMATS.some((known) => known === format);
+}
+
+/** The plan's members in the order they are read in. */
+function toJson({ base, changes, consequences, warnings }: Plan, fires: FireDiff, against: string | null) {
+  return { base: against === null ? base : { ...base, against }, changes, fires, consequences, warnings };
+}
+
+/** The fires that an apply would change, from now or another instant on. */
+export function diffPreparedFires(
+  { look, applied }: PreparedPlan,
+  span: { readonly from: Date | null; readonly lengthMs: number } = {
+    from: null,
+    lengthMs: parseDuration(DEFAULT_FIRES),
+  },
+): FireDiff {
+  const from = span.from ?? applied.now;
+  return diffFires({ desired: look.desired, applied, from, to: new Date(from.getTime() + span.lengthMs) });
+}
+
 export interface PreparedPlan {
   readonly look: Look & { readonly kind: "ready" };
+  readonly applied: AppliedState;
   readonly plan: Plan;
 }
 
@@ -92,6 +156,32 @@ export async function preparePlan(
   io: CommandIo,
   json: boolean,
 ): Promise<PreparedPlan | null> {
+  const look = await takeLook(session, io, json);
+  if (look === null) return null;
+  const applied = await session.store.loadApplied();
+  const { desired } = look;
+  const removed = applied.jobTypes.flatMap(({ name }) => (desired.definitions.has(name) ? [] : [name]));
+  const plan = planChanges(desired, applied, {
+    live: await session.store.countLiveJobs(removed, COUNTED_JOBS),
+    misfits: await countMisfits(session.store, desired, applied),
+  });
+  const warnings = [...plan.warnings, ...guardWarnings(session, look, applied)];
+  return { look, applied, plan: { ...plan, warnings } };
+}
+
+/** Compares the files with other files: nothing that runs or waits is known then. */
+async function prepareComparison(session: OtherFiles, io: CommandIo, json: boolean): Promise<PreparedPlan | null> {
+  const look = await takeLook(session, io, json);
+  if (look === null) return null;
+  const applied = await session.loadApplied(io.signal);
+  return { look, applied, plan: planChanges(look.desired, applied) };
+}
+
+async function takeLook(
+  session: Pick<OtherFiles, "look" | "version">,
+  io: CommandIo,
+  json: boolean,
+): Promise<PreparedPlan["look"] | null> {
   const look = await session.look(io.signal);
   const report = (format: "text" | "json") =>
     formatReport(look.problems, format, { files: look.snapshot.files, colour: io.colour, version: session.version });
@@ -102,14 +192,7 @@ export async function preparePlan(
   }
   // Standard output is the plan's: warnings about the files go beside it.
   if (look.problems.length > 0) io.err(report("text"));
-  const applied = await session.store.loadApplied();
-  const { desired } = look;
-  const removed = applied.jobTypes.flatMap(({ name }) => (desired.definitions.has(name) ? [] : [name]));
-  const plan = planChanges(desired, applied, {
-    live: await session.store.countLiveJobs(removed, COUNTED_JOBS),
-    misfits: await countMisfits(session.store, desired, applied),
-  });
-  return { look, plan: { ...plan, warnings: [...plan.warnings, ...guardWarnings(session, look, applied)] } };
+  return look;
 }
 
 /** What an apply would be refused for. */
