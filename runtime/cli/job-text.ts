@@ -34,6 +34,10 @@ export interface JobBody {
     readonly durationMs: number | null;
     readonly error: string | null;
   }[];
+  readonly parent?: { readonly id: string; readonly type: string | null } | null;
+  readonly children?: readonly { readonly id: string; readonly type: string; readonly state: string }[];
+  readonly hasMoreChildren?: boolean;
+  readonly runsAlone?: string | null;
   readonly timeline?: readonly {
     readonly at: string;
     readonly from: string | null;
@@ -74,6 +78,8 @@ export function jobText(job: JobBody): string {
     ],
     ["worker", job.worker],
     ["schedule", job.schedule],
+    ["parent", job.parent ? `${job.parent.id}${job.parent.type === null ? "" : `  ${job.parent.type}`}` : null],
+    ["alone", job.runsAlone ? `in a process of its own (${job.runsAlone})` : null],
     ["created", shortInstant(job.createdAt)],
     ["started", job.startedAt === null ? null : shortInstant(job.startedAt)],
     ["finished", job.finishedAt === null ? null : shortInstant(job.finishedAt)],
@@ -95,6 +101,7 @@ export function jobText(job: JobBody): string {
     (attempt) =>
       `  ${attempt.execution}  ${attempt.outcome.padEnd(10)} ${attempt.durationMs ?? "-"} ms  ${attempt.worker}${attempt.error === null ? "" : `  ${printable(attempt.error)}`}\n`,
   );
+  const children = (job.children ?? []).map((child) => `  ${child.id}  ${child.state.padEnd(10)} ${child.type}\n`);
   const timeline = (job.timeline ?? []).map(
     (entry) =>
       `  ${shortInstant(entry.at)}  ${entry.from ?? "(new)"} → ${entry.to}${entry.reason === null ? "" : `  ${entry.reason}`}\n`,
@@ -102,6 +109,7 @@ export function jobText(job: JobBody): string {
   return [
     ...lines,
     ...(attempts.length === 0 ? [] : ["attempts\n", ...attempts]),
+    ...(children.length === 0 ? [] : ["children\n", ...children, ...(job.hasMoreChildren === true ? ["  …\n"] : [])]),
     ...(timeline.length === 0 ? [] : ["timeline\n", ...timeline]),
   ].join("");
 }

@@ -3,7 +3,7 @@ import { unreachable } from "../core/assert.ts";
 import { MAX_STACK_BYTES, storableText } from "../core/storable.ts";
 import { backoffMs, requestedWaitMs } from "./backoff.ts";
 import type { AbortReason, HandlerOutcome } from "./ports/handlers.ts";
-import type { ClaimedJob, Finish } from "./ports/jobs.ts";
+import type { AloneReason, ClaimedJob, Finish } from "./ports/jobs.ts";
 import type { Random } from "./ports/surroundings.ts";
 import type { TransitionReason } from "./states.ts";
 
@@ -44,6 +44,7 @@ export function settle(settlement: Settlement): Finish {
     jobId: job.id,
     token: job.token,
     ...verdict,
+    ...(job.concurrencyKey == null ? {} : { concurrencyKey: job.concurrencyKey }),
     ...(succeeded && outcome.children !== undefined ? { children: outcome.children } : {}),
     result: succeeded ? outcome.result : null,
     resultError: succeeded ? outcome.resultError : null,
@@ -56,9 +57,11 @@ export function settle(settlement: Settlement): Finish {
   };
 }
 
-/** Suspected of killing its worker, or never seen to end: it runs in a process of its own. */
-export function mustRunAlone(job: ClaimedJob, policy: PolicySpec): boolean {
-  return job.lost > 0 || job.lostUnstarted >= policy.maxLostUnstarted || job.returns >= policy.maxReturns;
+/** Suspected of killing its worker, or never seen to end: it runs in a process of its own. Null: among others. */
+export function whyAlone(job: ClaimedJob, policy: PolicySpec): AloneReason | null {
+  if (job.lost > 0) return "lost";
+  if (job.lostUnstarted >= policy.maxLostUnstarted) return "lost-unstarted";
+  return job.returns >= policy.maxReturns ? "returned" : null;
 }
 
 function decide(settlement: Settlement): Verdict {

@@ -9,7 +9,7 @@ import type { HandlerHost, HandlerOutcome } from "../protocol/ports/handlers.ts"
 import type { ClaimedJob, ExecutionStore } from "../protocol/ports/jobs.ts";
 import type { LeaseStore } from "../protocol/ports/leases.ts";
 import type { Doorbell } from "../protocol/ports/transport.ts";
-import { mustRunAlone } from "../protocol/settle.ts";
+import { whyAlone } from "../protocol/settle.ts";
 import { Claimer } from "./claimer.ts";
 import { createDatabaseWatch, type DatabaseWatch } from "./database-watch.ts";
 import { DefinitionCache } from "./definition-cache.ts";
@@ -266,10 +266,11 @@ export class Worker {
       const problem = checkPayload(definition, job.payload);
       if (problem !== null) return Promise.resolve(refusedPayload(problem));
       const { timeoutMs } = execution;
-      const alone = mustRunAlone(job, definition.policy);
+      const alone = whyAlone(job, definition.policy);
+      if (alone !== null) observer.observe({ kind: "job-alone", jobId: job.id, type: job.type, reason: alone });
       const onProgress = (percent: number, message: string | null): void =>
         this.#sweep.note(execution, { percent, message });
-      execution.run = host.run({ job, definition, timeoutMs, alone, onProgress });
+      execution.run = host.run({ job, definition, timeoutMs, alone: alone !== null, onProgress });
     } catch (error) {
       return Promise.resolve(notStarted(error));
     }

@@ -200,6 +200,43 @@ describe("one job", () => {
     ]);
   });
 
+  it("names its parent and its first hundred children, and says when a parent is not kept any more", async () => {
+    await insertJob(database, testId(1), { state: "Succeeded", type: "invoices" });
+    await insertJob(database, testId(2), { parent_id: testId(1) });
+    await insertJob(database, testId(3), { parent_id: testId(1), state: "Failed" });
+    await insertJob(database, testId(4), { parent_id: testId(99) });
+    const children = [
+      { id: testId(2), type: "file.process", state: "Enqueued" },
+      { id: testId(3), type: "file.process", state: "Failed" },
+    ];
+    expect(await panel.loadJob(testId(1))).toMatchObject({ parent: null, children, hasMoreChildren: false });
+    const parent = { id: testId(1), type: "invoices", state: "Succeeded" };
+    expect(await panel.loadJob(testId(3))).toMatchObject({ parent, children: [], hasMoreChildren: false });
+    expect(await panel.loadJob(testId(4))).toMatchObject({ parent: { id: testId(99), type: null, state: null } });
+    for (let order = 200; order < 300; order += 1) await insertJob(database, testId(order), { parent_id: testId(1) });
+    const crowded = await panel.loadJob(testId(1));
+    expect(crowded?.children).toHaveLength(100);
+    expect(crowded?.hasMoreChildren).toBe(true);
+  });
+
+  it("says why a job's next execution runs alone, by the limits of its type", async () => {
+    await declareType(database, "file.process");
+    const limits = { maxLostUnstarted: 4, maxReturns: 3 };
+    await database.query(
+      "update turno.job_definitions set definition = jsonb_set(definition, '{policy}', definition -> 'policy' || $1::jsonb)",
+      [JSON.stringify(limits)],
+    );
+    const counters = [{}, { lost: 1 }, { lost_unstarted: 3, returns: 2 }, { lost_unstarted: 4 }, { returns: 3 }];
+    const reasons: unknown[] = [];
+    for (const [order, values] of counters.entries()) {
+      await insertJob(database, testId(order + 1), values);
+      reasons.push((await panel.loadJob(testId(order + 1)))?.runsAlone);
+    }
+    await insertJob(database, testId(9), { lost: 3, state: "Failed" });
+    reasons.push((await panel.loadJob(testId(9)))?.runsAlone);
+    expect(reasons).toEqual([null, "lost", null, "lost-unstarted", "returned", null]);
+  });
+
   it("shows a success once that an earlier version recorded beside its row", async () => {
     const times = { claimed_at: "2026-10-01T10:00:01Z", finished_at: "2026-10-01T10:00:03Z" };
     await insertJob(database, testId(1), { state: "Succeeded", worker_id: WORKER, execution: 1, ...times });

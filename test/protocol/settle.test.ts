@@ -6,7 +6,7 @@ import type { DispatchToken, JobId } from "../../runtime/core/ids.ts";
 import { backoffMs, requestedWaitMs } from "../../runtime/protocol/backoff.ts";
 import type { AbortReason, HandlerError, HandlerOutcome } from "../../runtime/protocol/ports/handlers.ts";
 import type { ClaimedJob } from "../../runtime/protocol/ports/jobs.ts";
-import { mustRunAlone, settle } from "../../runtime/protocol/settle.ts";
+import { settle, whyAlone } from "../../runtime/protocol/settle.ts";
 import { TRANSITIONS } from "../../runtime/protocol/states.ts";
 import { jobDefinition } from "../contract/definitions.ts";
 
@@ -311,10 +311,10 @@ describe("the end of an execution", () => {
 describe("a job that is suspected", () => {
   it("runs alone after a loss, after many losses without a start, and after many returns", () => {
     const { policy } = definition;
-    expect(mustRunAlone(claimed(), policy)).toBe(false);
-    expect(mustRunAlone(claimed({ lost: 1 }), policy)).toBe(true);
-    expect(mustRunAlone(claimed({ lostUnstarted: 19, returns: 19 }), policy)).toBe(false);
-    expect(mustRunAlone(claimed({ lostUnstarted: 20 }), policy)).toBe(true);
-    expect(mustRunAlone(claimed({ returns: 20 }), policy)).toBe(true);
+    expect(whyAlone(claimed(), policy)).toBeNull();
+    expect(whyAlone(claimed({ lost: 1 }), policy)).toBe("lost");
+    expect(whyAlone(claimed({ lostUnstarted: 19, returns: 19 }), policy)).toBeNull();
+    expect(whyAlone(claimed({ lostUnstarted: 20 }), policy)).toBe("lost-unstarted");
+    expect(whyAlone(claimed({ returns: 20 }), policy)).toBe("returned");
   });
 });

@@ -250,6 +250,27 @@ describe("a time-out (E19)", () => {
   });
 });
 
+describe("a suspected job", () => {
+  it.each([
+    ["lost with its worker after its start", { lost: 1 }, "lost"],
+    ["lost twenty times before any start", { lostUnstarted: 20 }, "lost-unstarted"],
+    ["given back twenty times", { returns: 20 }, "returned"],
+  ] as const)("runs alone in a process of its own, with a warning, when it was %s", async (_, counters, reason) => {
+    const id = await engine.enqueue();
+    const innocent = await engine.enqueue();
+    Object.assign(engine.database.jobs.get(id) ?? {}, counters);
+    const { host, events } = await engine.worker();
+    await engine.clock.advance(1_300);
+    expect(host.runs.map(({ job, alone }) => [job.id, alone])).toEqual([
+      [id, true],
+      [innocent, false],
+    ]);
+    expect(events.filter(({ kind }) => kind === "job-alone")).toEqual([
+      { kind: "job-alone", jobId: id, type: "work", reason },
+    ]);
+  });
+});
+
 describe("a snooze", () => {
   it("runs the job again after its time, as the same attempt, as often as the handler likes", async () => {
     let calls = 0;

@@ -180,7 +180,7 @@ describe("one job", () => {
       source: { line: 4 },
     });
     expect(Object.keys(JSON.parse(body))).toEqual(
-      "id type queue state hold priority payload result error progress progressMessage attempt maxAttempts execution lost generation concurrencyKey runAt createdAt startedAt finishedAt cancelRequested worker schedule source attempts timeline".split(
+      "id type queue state hold priority payload result error progress progressMessage attempt maxAttempts execution lost generation concurrencyKey runAt createdAt startedAt finishedAt cancelRequested worker schedule source attempts timeline parent children hasMoreChildren runsAlone".split(
         " ",
       ),
     );

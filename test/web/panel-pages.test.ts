@@ -45,6 +45,8 @@ const evilJob: JobDetail = {
     },
   ],
   timeline: [{ at: NOW, from: "Enqueued", to: "Failed", reason: EVIL }],
+  parent: { id: JOB.id, type: EVIL, state: "Succeeded" },
+  children: [{ id: JOB.id, type: EVIL, state: "Enqueued" }],
 };
 
 const worker: WorkerView = {
@@ -59,6 +61,10 @@ const worker: WorkerView = {
   heartbeatAt: NOW,
   duties: [EVIL],
   unloadableBundles: [EVIL],
+  clockSkewMs: null,
+  handlersCutOff: 0,
+  handlersStuck: 0,
+  leasesFailing: false,
   running: [
     {
       id: JOB.id,

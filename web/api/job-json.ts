@@ -33,5 +33,6 @@ export function jobJson(job: JobView): Readonly<Record<string, unknown>> {
 }
 
 export function jobDetailJson(job: JobDetail): Readonly<Record<string, unknown>> {
-  return { ...jobJson(job), attempts: job.attempts, timeline: job.timeline };
+  const { attempts, timeline, parent, children, hasMoreChildren, runsAlone } = job;
+  return { ...jobJson(job), attempts, timeline, parent, children, hasMoreChildren, runsAlone };
 }

@@ -41,6 +41,7 @@ export function JobPageContent({ job, mayOperate }: { readonly job: JobDetail; r
         </div>
         <div class="stack">
           <Origin job={job} />
+          {job.children.length === 0 ? null : <Children job={job} />}
           <Data id="payload" name="Payload" value={job.payload} />
           {job.state === "Succeeded" ? <Data id="result" name="Result" value={job.result} /> : null}
         </div>
@@ -292,11 +293,27 @@ function Origin({ job }: { readonly job: JobDetail }) {
             )}
           </Fact>
         )}
+        {job.parent === null ? null : (
+          <Fact name="Enqueued by">
+            {job.parent.state === null ? (
+              <span class="mono">{job.parent.id}, not kept any more</span>
+            ) : (
+              <a href={`/jobs/${job.parent.id}`} title={job.parent.id}>
+                {job.parent.type}
+              </a>
+            )}
+          </Fact>
+        )}
         <Fact name="Queue">
           {job.queue}
           <span class="muted">, priority {job.priority}</span>
         </Fact>
-        <Fact name="Due">
+        {job.runsAlone === null ? null : (
+          <Fact name="Isolation">
+            alone in a process of its own<span class="muted">, {ALONE[job.runsAlone]}</span>
+          </Fact>
+        )}
+        <Fact name={job.state === "Scheduled" && job.execution > 0 ? "Runs again" : "Due"}>
           <Instant at={job.runAt} shape="day" />
         </Fact>
         {job.timeoutMs === null ? null : <Fact name="Time-out">{tookText(job.timeoutMs)}</Fact>}
@@ -306,6 +323,45 @@ function Origin({ job }: { readonly job: JobDetail }) {
           </Fact>
         )}
       </dl>
+    </section>
+  );
+}
+
+const ALONE: Readonly<Record<NonNullable<JobDetail["runsAlone"]>, string>> = {
+  lost: "since a worker was lost with it",
+  "lost-unstarted": "since workers were lost with it again and again",
+  returned: "since workers gave it back again and again",
+};
+
+/** What its handler enqueued with its success. */
+function Children({ job }: { readonly job: JobDetail }) {
+  return (
+    <section class="panel" aria-labelledby="children">
+      <header>
+        <h2 id="children">Enqueued by this job</h2>
+        <span class="muted">
+          {job.hasMoreChildren ? "the first " : ""}
+          {wholeNumber(job.children.length)}
+        </span>
+      </header>
+      <div class="scroll">
+        <table>
+          <tbody>
+            {job.children.map((child) => (
+              <tr>
+                <td>
+                  <a class="clip" href={`/jobs/${child.id}`} title={child.id}>
+                    {child.type}
+                  </a>
+                </td>
+                <td>
+                  <State tone={stateTone(child.state)}>{child.state}</State>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </section>
   );
 }

@@ -74,6 +74,9 @@ order by j.id desc`;
 export const listEnd = (scope: ListScope) => `
 select id from (${window(scope)} offset ${(scope === "ids" ? LIST_WINDOW : LIST_WINDOW / 10) - 1} limit 1) as j`;
 
+/** Children that a job's page names. */
+export const CHILDREN_SHOWN = 100;
+
 /** One job with its attempts and state changes from one snapshot. $1 uuid. No row: there is no such job. */
 export const LOAD_JOB = `
 select now() as now, ${JOB_COLUMNS},
@@ -88,7 +91,24 @@ select now() as now, ${JOB_COLUMNS},
    where a.job_id = j.id) as attempts,
   (select jsonb_agg(jsonb_build_object('at', c.at, 'from', c.from_state, 'to', c.to_state, 'reason', c.reason))
    from turno.job_timeline c
-   where c.job_id = j.id) as changes
+   where c.job_id = j.id) as changes,
+  j.parent_id, (
+    select jsonb_build_object('type', p.type, 'state', case when p.state = 'Processing' and p.started_at is null then 'Enqueued' else p.state end)
+    from turno.jobs p
+    where p.id = j.parent_id) as parent,
+  (select jsonb_agg(jsonb_build_object('id', c.id, 'type', c.type, 'state', c.state) order by c.id)
+   from (
+     select j.id, j.type, ${SHOWN_STATE} as state
+     from turno.jobs j
+     where j.parent_id = $1::uuid
+     order by j.id
+     limit ${CHILDREN_SHOWN + 1}
+   ) as c) as children,
+  case
+    when j.lost > 0 then 'lost'
+    when j.lost_unstarted >= (d.definition #>> '{policy,maxLostUnstarted}')::int then 'lost-unstarted'
+    when j.returns >= (d.definition #>> '{policy,maxReturns}')::int then 'returned'
+  end as runs_alone
 from turno.jobs j
 ${JOB_JOINS}
 left join turno.objects o on o.id = j.object_id

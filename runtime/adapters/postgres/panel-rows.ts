@@ -6,6 +6,7 @@ import type {
   Declaration,
   FireView,
   JobDetail,
+  JobLink,
   JobTypeView,
   JobView,
   QueueView,
@@ -18,6 +19,7 @@ import type {
   WorkerView,
 } from "../../protocol/ports/panel.ts";
 import { type Hold, isFinal, type JobState } from "../../protocol/states.ts";
+import { CHILDREN_SHOWN } from "./panel-job-statements.ts";
 
 /** A row as the driver gives it: numbers of 64 bits are text, jsonb is parsed. */
 export type Row = Readonly<Record<string, unknown>>;
@@ -62,16 +64,28 @@ export function readJob(row: Row): JobView {
 export function readDetail(row: Row): JobDetail {
   const job = readJob(row);
   const attempts = ((row.attempts ?? []) as readonly Row[]).map(readAttempt);
+  const children = (row.children ?? []) as readonly JobLink[];
   const fence = row.dispatch_id === null ? null : text(row.dispatch_id);
   return {
     ...job,
     now: date(row.now),
     attempts,
     timeline: readTimeline(job, row),
+    parent: readParent(row),
+    children: children.slice(0, CHILDREN_SHOWN),
+    hasMoreChildren: children.length > CHILDREN_SHOWN,
+    // A job that has ended runs no more, and starts afresh when it is requeued.
+    runsAlone: isFinal(job.state) ? null : (row.runs_alone as JobDetail["runsAlone"]),
     fence,
     commitMessage: textOrNull(row.commit_message),
     committedAt: dateOrNull(row.committed_at),
   };
+}
+
+function readParent({ parent_id: id, parent }: Row): JobDetail["parent"] {
+  if (id === null || id === undefined) return null;
+  const { type = null, state = null } = (parent ?? {}) as Partial<JobLink>;
+  return { id: text(id), type, state };
 }
 
 function readAttempt(row: Row): AttemptView {
@@ -167,6 +181,10 @@ export function readWorker(row: Row): WorkerView {
     heartbeatAt: date(row.heartbeat_at),
     duties: row.duties as readonly string[],
     unloadableBundles: row.unloadable_bundles as readonly string[],
+    clockSkewMs: numberOrNull(row.clock_skew_ms),
+    handlersCutOff: number(row.handlers_cut_off),
+    handlersStuck: number(row.handlers_stuck),
+    leasesFailing: row.leases_failing === true,
     running: ((row.running ?? []) as readonly Row[]).map(
       (job): RunningView => ({
         id: text(job.id),

@@ -58,7 +58,7 @@ select
     (select concat_ws(',', count(*), sum(extract(epoch from next_fire_at)), max(last_fire_at)) from turno.recurring_jobs)
   )) as jobs,
   md5(coalesce(
-    (select string_agg(concat_ws(',', id, draining, heartbeat_at < now() - ${SILENT_AFTER}, cardinality(unloadable_bundles)), ';' order by id)
+    (select string_agg(concat_ws(',', id, draining, heartbeat_at < now() - ${SILENT_AFTER}, cardinality(unloadable_bundles), handlers_stuck, leases_failing), ';' order by id)
      from turno.workers where left_at is null), '')) as workers,
   md5(concat_ws('|',
     (select concat_ws(',', count(*), max(applied_at)) from turno.revisions),
@@ -102,7 +102,7 @@ from counts, running, day, staff`;
 export const LIST_WORKERS = `
 with running as (${RUNNING} limit 10000)
 select now() as now, w.id, w.name, w.host, w.pid, w.version, w.queues, w.registered_at, w.heartbeat_at,
-  cardinality(w.unloadable_bundles) as unloadable, w.unloadable_bundles,
+  cardinality(w.unloadable_bundles) as unloadable, w.unloadable_bundles, w.clock_skew_ms, w.handlers_cut_off, w.handlers_stuck, w.leases_failing,
   case when w.heartbeat_at < now() - ${SILENT_AFTER} then 'silent' when w.draining then 'draining' else 'live' end as status,
   array(select duty from turno.duties d where d.worker_id = w.id and d.expires_at > now() order by duty) as duties,
   (select jsonb_agg(jsonb_build_object(

@@ -7,6 +7,7 @@ type Line = readonly [level: "debug" | "info" | "warn" | "error", message: strin
 const LINES: Readonly<Record<EngineEvent["kind"], Line>> = {
   "job-started": ["debug", "a job started"],
   "job-finished": ["debug", "a job finished"],
+  "job-alone": ["warn", "a suspected job runs alone in a process of its own"],
   fenced: ["warn", "a result came too late and was refused: the job has another owner"],
   "lease-lost": ["warn", "a lease was lost and the handler is aborted"],
   "lease-doubtful": ["warn", "a lease could not be renewed in time and the handler is aborted"],

@@ -39,7 +39,7 @@ export interface JobStore {
   loadJobTypes(types: readonly string[]): Promise<ReadonlyMap<string, JobDefinition>>;
   /** Not running: Cancelled at once. Running: a request that the owner sees with its next renewal or doorbell. */
   cancelJob(id: JobId): Promise<CancelOutcome>;
-  /** Failed, Cancelled or Succeeded → Enqueued with a new generation, fresh budgets and a new token. */
+  /** Failed, Cancelled or Succeeded → Enqueued (on to Scheduled while another has its concurrency key) with a new generation, fresh budgets and a new token. */
   requeueJob(id: JobId): Promise<{ readonly kind: "requeued" } | NotInState>;
   /** Removes a finished job with its attempts and timeline. */
   deleteJob(id: JobId): Promise<{ readonly kind: "deleted" } | NotInState>;
@@ -69,6 +69,8 @@ export interface ClaimedJob {
   readonly returns: number;
   readonly maxAttempts: number | null;
   readonly timeoutMs: number | null;
+  /** What it has while it runs; absent or null: none. Its finish says so too. */
+  readonly concurrencyKey?: string | null;
   readonly schedule: { readonly name: string; readonly firedFor: Date; readonly lateByMs: number } | null;
   /** It was recovered from a lost worker: its start is already written, and it must be started at once. */
   readonly recovered: boolean;
@@ -116,7 +118,9 @@ export interface Finish extends Ownership {
   readonly retainMs: { readonly succeeded: number; readonly failed: number; readonly cancelled: number };
   readonly bundleHash: string | null;
   readonly revision: number | null;
-  /** Jobs that come into being with this finish, and only when it lands. */
+  /** The job's: the next one that waits for it gets it with this finish. */
+  readonly concurrencyKey?: string | null;
+  /** Jobs that come into being with this finish, and only when it lands; where a type is no longer declared, held (`no-handler`). */
   readonly children?: readonly NewJob[];
 }
 
@@ -130,6 +134,9 @@ export const ATTEMPT_OUTCOMES = [
   "snoozed",
 ] as const;
 export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
+
+/** Why a job runs in a process of its own: lost with a worker after its start, too often before it, or given back too often. */
+export type AloneReason = "lost" | "lost-unstarted" | "returned";
 
 /** `fenced`: the job belongs to another execution or nobody; nothing was kept. `cancelled`: a cancel request came first. */
 export type FinishOutcome = "landed" | "cancelled" | "fenced";

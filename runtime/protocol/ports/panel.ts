@@ -1,7 +1,7 @@
 import type { ScheduleSpec } from "../../config/objects.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { Hold, JobState } from "../states.ts";
-import type { AttemptOutcome } from "./jobs.ts";
+import type { AloneReason, AttemptOutcome } from "./jobs.ts";
 
 /** File, line and revision that a thing was declared by; null where nothing recorded it. */
 export interface Declaration {
@@ -69,11 +69,25 @@ export interface TimelineEntry {
   readonly reason: string | null;
 }
 
+/** Another job, as a link shows it. */
+export interface JobLink {
+  readonly id: string;
+  readonly type: string;
+  readonly state: JobState;
+}
+
 /** One job with what happened to it. Attempts newest first, the timeline oldest first. */
 export interface JobDetail extends JobView {
   readonly now: Date;
   readonly attempts: readonly AttemptView[];
   readonly timeline: readonly TimelineEntry[];
+  /** The job whose handler enqueued it; its state is null when it was cleaned up. */
+  readonly parent: { readonly id: string; readonly type: string | null; readonly state: JobState | null } | null;
+  /** What its handler enqueued, the first hundred, and whether there are more. */
+  readonly children: readonly JobLink[];
+  readonly hasMoreChildren: boolean;
+  /** Its next execution runs in a process of its own, for this reason. */
+  readonly runsAlone: AloneReason | null;
   /** The fencing token of its last dispatch. */
   readonly fence: string | null;
   /** Subject of the commit that made the declaration. */
@@ -153,6 +167,14 @@ export interface WorkerView {
   readonly heartbeatAt: Date;
   readonly duties: readonly string[];
   readonly unloadableBundles: readonly string[];
+  /** The database's clock less its own; null: not measured yet. */
+  readonly clockSkewMs: number | null;
+  /** Handlers ended since its start because they ignored their abort. */
+  readonly handlersCutOff: number;
+  /** Handlers that were to be ended and go on all the same. */
+  readonly handlersStuck: number;
+  /** Its leases cannot be renewed at the moment. */
+  readonly leasesFailing: boolean;
   readonly running: readonly RunningView[];
 }
 

@@ -1,4 +1,5 @@
 import type { JobId, WorkerId } from "../../core/ids.ts";
+import type { AloneReason } from "./jobs.ts";
 
 /** Time as a process may use it: monotonic, for its own deadlines. Wall time that decides is the database's. */
 export interface Clock {
@@ -22,6 +23,8 @@ export interface Random {
 /** What happened, for logs and counters; a closed union, observed by nobody's control flow. */
 export type EngineEvent =
   | { readonly kind: "job-started"; readonly jobId: JobId; readonly type: string; readonly execution: number }
+  /** It is suspected of killing its worker or of never ending, and runs in a process of its own. */
+  | { readonly kind: "job-alone"; readonly jobId: JobId; readonly type: string; readonly reason: AloneReason }
   | {
       readonly kind: "job-finished";
       readonly jobId: JobId;
