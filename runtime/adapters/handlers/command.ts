@@ -18,6 +18,7 @@ import {
   readCommandSettings,
   resolveEnvironment,
 } from "./command-settings.ts";
+import type { GroupGuard } from "./group-guard.ts";
 import { captureTail } from "./output-tail.ts";
 import { childEnvironment, signalGroup } from "./process-group.ts";
 
@@ -36,6 +37,7 @@ export interface CommandRunner {
 export interface CommandRunnerOptions {
   readonly projectRoot: string;
   readonly clock: Pick<Clock, "monotonicMs">;
+  readonly guard: Pick<GroupGuard, "guard" | "release">;
   readonly graceMs?: number;
 }
 
@@ -90,6 +92,7 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
   } catch (error) {
     return settledRun({ kind: "threw", error: spawnError(program, cwd, error) });
   }
+  options.guard.guard(child.pid);
   const limit = settings.outputLimit ?? DEFAULT_OUTPUT_LIMIT;
   const stdout = captureTail(child.stdout, limit);
   const stderr = captureTail(child.stderr, limit);
@@ -106,6 +109,7 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
     child.once("exit", (code, signal) => {
       if (timer !== null) clearTimeout(timer);
       if (abortedBy !== null || ended) signalGroup(child.pid, "SIGKILL");
+      options.guard.release(child.pid);
       void closed(child, OUTPUT_GRACE_MS).then(() => {
         const captured = { stdout: stdout.text(environment.secrets), stderr: stderr.text(environment.secrets) };
         const durationMs = Math.round(options.clock.monotonicMs() - startedMs);

@@ -15,6 +15,7 @@ import type { Clock } from "../../protocol/ports/surroundings.ts";
 import { createBundleCache } from "./bundle-cache.ts";
 import { COMMAND_HANDLER, createCommandRunner } from "./command.ts";
 import { type EnqueueRequest, toJobRequest } from "./enqueue-request.ts";
+import { createGroupGuard } from "./group-guard.ts";
 import { createInlineRunner } from "./inline-runner.ts";
 import type { EnqueueAnswer, RealmDefinition, RealmRun, RealmWork, RunMessage } from "./messages.ts";
 import { createProcessRunner } from "./process-runner.ts";
@@ -46,9 +47,10 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
     env: { ...process.env, ...options.threadEnv, ...projectEnv },
     logger,
   });
-  const processes = createProcessRunner({ cwd: projectRoot, env: projectEnv, logger });
+  const guard = createGroupGuard(logger);
+  const processes = createProcessRunner({ cwd: projectRoot, env: projectEnv, logger, guard });
   const inline = createInlineRunner(logger);
-  const commands = createCommandRunner({ projectRoot, clock: options.clock });
+  const commands = createCommandRunner({ projectRoot, clock: options.clock, guard });
   const realms: Record<Isolation, Realm> = {
     thread: threads,
     process: processes,
@@ -94,6 +96,7 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
     unloadableBundles: () => [...unloadable],
     async close() {
       await Promise.all([threads.close(), processes.close(), commands.close()]);
+      guard.close();
     },
   };
 }

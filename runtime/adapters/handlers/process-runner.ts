@@ -4,6 +4,7 @@ import { describeError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { HandlerOutcome } from "../../protocol/ports/handlers.ts";
 import { entryFile } from "./entry-file.ts";
+import type { GroupGuard } from "./group-guard.ts";
 import { hear } from "./hear.ts";
 import type { FromRealm, RealmRun, RealmWork } from "./messages.ts";
 import { forwardLines, forwardLog } from "./output.ts";
@@ -23,10 +24,11 @@ export interface ProcessRunnerOptions {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly logger: Logger;
+  readonly guard: Pick<GroupGuard, "guard" | "release">;
 }
 
 /** From the first job on one process waits in reserve, so that a start takes no fork. */
-export function createProcessRunner({ cwd, env, logger }: ProcessRunnerOptions): ProcessRunner {
+export function createProcessRunner({ cwd, env, logger, guard }: ProcessRunnerOptions): ProcessRunner {
   const children = new Set<ChildProcess>();
   let spare: ChildProcess | null = null;
   let closed = false;
@@ -41,6 +43,7 @@ export function createProcessRunner({ cwd, env, logger }: ProcessRunnerOptions):
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     });
     children.add(child);
+    guard.guard(child.pid);
     // Unheard, an error of the channel would end the worker; the exit tells all there is.
     child.on("error", (error) => {
       logger.warn("a handler process reported an error", { error: error.message });
@@ -50,6 +53,7 @@ export function createProcessRunner({ cwd, env, logger }: ProcessRunnerOptions):
     child.once("exit", () => {
       forget(child);
       signalGroup(child.pid, "SIGKILL");
+      guard.release(child.pid);
     });
     forwardLines(child.stdout, (line) => logger.info(line, { stream: "stdout", pid: child.pid }));
     forwardLines(child.stderr, (line) => logger.warn(line, { stream: "stderr", pid: child.pid }));
