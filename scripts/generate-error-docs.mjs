@@ -19,6 +19,7 @@ const AREAS = [
   ["Database", ["DATABASE", "MIGRATION", "EMBEDDED"]],
   ["Handlers", ["HANDLER"]],
   ["Jobs, schedules and time", ["JOB", "SCHEDULE", "CRON", "TIME"]],
+  ["Lint: what schedules probably do not mean", ["LINT"]],
   ["API, panel and processes", ["API", "PORT", "SERVER", "ALREADY"]],
   ["Other", []],
 ];

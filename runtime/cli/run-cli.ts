@@ -9,6 +9,7 @@ import { addDatabaseCommands } from "./commands/database.ts";
 import { addFleetCommands } from "./commands/fleet.ts";
 import { addInitCommand } from "./commands/init.ts";
 import { addJobCommands } from "./commands/jobs.ts";
+import { addLintCommand } from "./commands/lint.ts";
 import { addNextCommand } from "./commands/next.ts";
 import { addPlanCommand, type ReconcileOptions } from "./commands/plan.ts";
 import { addRoleCommands } from "./commands/roles.ts";
@@ -52,6 +53,7 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addRoleCommands(program, io);
   addInitCommand(program, io, setExitCode);
   addValidateCommand(program, io, setExitCode);
+  addLintCommand(program, io, setExitCode, () => new Date());
   addPlanCommand(program, io, setExitCode, {
     database: reconcile,
     files: (options) => openOtherFiles(io, options),
