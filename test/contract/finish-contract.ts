@@ -77,6 +77,13 @@ export function finishContract(scene: Scene): void {
       expect(await scene.store.finishJob(worker, retryOf(lost))).toBe("fenced");
     });
 
+    it("does not take the loss that recovery has recorded for a crash that the worker noticed later", async () => {
+      const job = await claimOne();
+      await scene.store.recoverJobs([await observation(job.id)]);
+      const crash = { outcome: "lost", next: "Scheduled", reason: "worker lost", charge: "lost" } as const;
+      expect(await scene.store.finishJob(worker, finishOf(job, { ...crash, error: "exit code 7" }))).toBe("fenced");
+    });
+
     it("puts a retry off by its delay, charges the failure and keeps the error", async () => {
       const job = await claimOne();
       await scene.store.finishJob(worker, retryOf(job, { delayMs: 15_000, error: "boom" }));

@@ -1,7 +1,7 @@
 import type { DispatchToken, WorkerId } from "../../core/ids.ts";
 import type { ClaimedJob, DeliveryStore, ExecutionStore, Finish, FinishOutcome } from "../../protocol/ports/jobs.ts";
 import type { TransitionReason } from "../../protocol/states.ts";
-import type { JobRow, MemoryDatabase } from "./database.ts";
+import type { AttemptRow, JobRow, MemoryDatabase } from "./database.ts";
 
 export function createExecutionStore(database: MemoryDatabase): ExecutionStore & DeliveryStore {
   return {
@@ -138,9 +138,14 @@ function readBack(database: MemoryDatabase, workerId: WorkerId, finish: Finish):
   const isOurs =
     finish.ranMs === null
       ? row.releasedToken === finish.token || (isCancelled && attempt === undefined)
-      : attempt?.workerId === workerId && attempt.outcome === finish.outcome;
+      : attempt?.workerId === workerId && attempt.outcome === finish.outcome && !isOfRecovery(attempt);
   if (!isOurs) return "fenced";
   return isCancelled && finish.next !== "Cancelled" ? "cancelled" : "landed";
+}
+
+/** Recovery records the loss under the same token and worker as a crash that the worker itself noticed. */
+function isOfRecovery({ outcome, error }: AttemptRow): boolean {
+  return outcome === "lost" && error === "worker lost";
 }
 
 function roomIn(database: MemoryDatabase, queue: string): number {

@@ -297,7 +297,9 @@ select i.job as job_id, exists (
 from unnest($2::uuid[], $3::bigint[], $4::text[], $5::boolean[]) as i (job, token, outcome, ran)
 where case when i.ran then exists (
     select from turno.job_executions a
-    where a.job_id = i.job and a.dispatch_id = i.token and a.worker_id = $1::uuid and a.outcome = i.outcome)
+    where a.job_id = i.job and a.dispatch_id = i.token and a.worker_id = $1::uuid and a.outcome = i.outcome
+      -- Recovery records a loss under the same token and worker.
+      and not (a.outcome = 'lost' and a.error = 'worker lost'))
   else exists (select from turno.jobs_live j where j.id = i.job and j.released_token = i.token)
     or (exists (
         select from turno.jobs_final f
