@@ -1,6 +1,8 @@
 import type { Json, JsonObject } from "../core/json.ts";
+import type { MisfirePolicy } from "../time/due.ts";
 import type { Timing } from "../time/timing.ts";
 
+export type { CalendarDays } from "../time/calendar.ts";
 export type { Timing } from "../time/timing.ts";
 
 /**
@@ -87,10 +89,26 @@ export interface ScheduleSpec {
   /** The zone in force, the schedule's own or the project's; used for display of every kind of timing. */
   readonly timeZone: string;
   readonly payload: Json;
-  readonly concurrencyPolicy: "Forbid" | "Allow";
-  readonly misfirePolicy: "latest" | "none";
+  /** The job type's, evaluated for this payload; absent: none. */
+  readonly concurrencyKey?: string;
+  readonly concurrencyPolicy: "Forbid" | "Allow" | "Queue" | "Replace";
+  readonly misfirePolicy: MisfirePolicy;
+  /** How late a missed instant may still run; absent: `latest` until the next one, `all` without end. */
+  readonly startingDeadlineMs?: number;
+  /** Missed instants that `all` runs at most; absent: 50. */
+  readonly maxCatchupRuns?: number;
+  readonly sla?: SlaSpec;
   readonly runOnStart: boolean;
   readonly suspend: boolean;
+}
+
+/** What is expected of a schedule's runs, and the job type that tells people when it did not come. */
+export interface SlaSpec {
+  /** `08:00`, in the schedule's zone: a run that was due since the day before has succeeded by then. */
+  readonly finishBy: string | null;
+  /** The last success is never longer ago. */
+  readonly maxAgeMs: number | null;
+  readonly notify: string | null;
 }
 
 export interface ProjectSpec {

@@ -3,15 +3,21 @@ import { DueWait } from "./due-wait.ts";
 import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
 
 export interface PromoterOptions extends LoopSurroundings {
-  readonly store: Pick<ScheduleStore, "promoteDue" | "nextDueInMs">;
+  readonly store: Pick<ScheduleStore, "promoteDue" | "settleOverlaps" | "nextDueInMs">;
 }
 
 const BATCH = 1_000;
 const LONGEST_WAIT_MS = 1_000;
+/** Runs that wait for others are looked at this often, however often anything else is due. */
+const OVERLAP_INTERVAL_MS = 500;
 
-/** Moves delayed jobs, retries and released holds into their queues: within a second, and at their instant when it is known. */
+/**
+ * Moves delayed jobs, retries and released holds into their queues: within a second, and at their instant when it is
+ * known. Runs that another run of their schedule is in the way of go when that has ended.
+ */
 export function startPromoter(options: PromoterOptions): Loop {
-  const { store } = options;
+  const { store, clock } = options;
+  let settleAtMs = Number.NEGATIVE_INFINITY;
   const wait = new DueWait(LONGEST_WAIT_MS);
   return startLoop({
     ...options,
@@ -22,6 +28,11 @@ export function startPromoter(options: PromoterOptions): Loop {
         const { promoted } = await store.promoteDue(BATCH);
         moved ||= promoted > 0;
         more = promoted >= BATCH;
+      }
+      if (!signal.aborted && clock.monotonicMs() >= settleAtMs) {
+        settleAtMs = clock.monotonicMs() + OVERLAP_INTERVAL_MS;
+        const { cancelled, released } = await store.settleOverlaps(BATCH);
+        moved ||= cancelled + released > 0;
       }
       return wait.after({ moved, dueInMs: await store.nextDueInMs() });
     },

@@ -1,8 +1,11 @@
+import type { ScheduleSpec } from "../config/objects.ts";
 import { describeError } from "../core/errors.ts";
 import { isRefusal } from "../protocol/ports/errors.ts";
 import type { DueSchedule, ScheduleStep, ScheduleStore, StepOutcome } from "../protocol/ports/schedules.ts";
 import type { Ids } from "../protocol/ports/surroundings.ts";
-import { type DueDecision, decideDue } from "../time/due.ts";
+import { findCalendarSkip } from "../time/calendar.ts";
+import { DEFAULT_CATCHUP_RUNS, type DueDecision, decideDue } from "../time/due.ts";
+import { jitterDelayMs } from "../time/jitter.ts";
 import { DueWait } from "./due-wait.ts";
 import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
 
@@ -29,7 +32,7 @@ const LONGEST_WAIT_MS = 1_000;
  * database's compare-and-set, so a paused leader that comes back does nothing (reliability F51, F53).
  */
 export function startScheduler(options: SchedulerOptions): Loop {
-  const { store, ids, clock, observer, intervalMs, batchSize, decide = decideByTiming } = options;
+  const { store, ids, clock, random, observer, intervalMs, batchSize, decide = decideByTiming } = options;
   const brokenSinceMs = new Map<string, number>();
   const wait = new DueWait(Math.min(intervalMs, LONGEST_WAIT_MS));
 
@@ -40,6 +43,8 @@ export function startScheduler(options: SchedulerOptions): Loop {
     brokenSinceMs.delete(name);
     return false;
   };
+  const delayOf = ({ name, spec }: DueSchedule): number =>
+    jitterDelayMs(spec.timing.jitter, { name, random: random.next() });
   const quarantine = (name: string, error: unknown): void => {
     brokenSinceMs.set(name, clock.monotonicMs());
     observer.observe({ kind: "schedule-broken", schedule: name, message: describeError(error) });
@@ -52,7 +57,7 @@ export function startScheduler(options: SchedulerOptions): Loop {
         step: {
           name: schedule.name,
           expected: { nextFireAt: schedule.nextFireAt, timingHash: schedule.timingHash },
-          fires: decision.fires.map((at) => ({ at, jobId: ids.jobId() })),
+          fires: decision.fires.map((at) => ({ at, jobId: ids.jobId(), delayMs: delayOf(schedule) })),
           skips: decision.skips,
           olderSkips: decision.skippedCount - decision.skips.length,
           nextFireAt: decision.nextFireAt,
@@ -108,7 +113,7 @@ export function startScheduler(options: SchedulerOptions): Loop {
     name: "scheduler",
     cycle: async (signal) => {
       // Every time: what the first revision declares may come after the first round.
-      await store.fireOnStart(ids.jobId);
+      await store.fireOnStart(ids.jobId, mayFireAt);
       await store.wakeFinishedSchedules();
       let moved = false;
       while (!signal.aborted && (await fireBatch())) moved = true;
@@ -117,6 +122,12 @@ export function startScheduler(options: SchedulerOptions): Loop {
   });
 }
 
-function decideByTiming({ spec, nextFireAt }: DueSchedule, now: Date): DueDecision {
-  return decideDue({ timing: spec.timing, nextFireAt, misfirePolicy: spec.misfirePolicy }, now);
+function decideByTiming({ spec, nextFireAt, decidedUntil }: DueSchedule, now: Date): DueDecision {
+  const { timing, misfirePolicy, startingDeadlineMs = null, maxCatchupRuns = DEFAULT_CATCHUP_RUNS } = spec;
+  return decideDue({ timing, nextFireAt, misfirePolicy, startingDeadlineMs, maxCatchupRuns, decidedUntil }, now);
+}
+
+/** A start of the installation fires no schedule on a day that its calendars leave out. */
+function mayFireAt({ timing }: ScheduleSpec, now: Date): boolean {
+  return timing.calendars === undefined || findCalendarSkip(timing.calendars, now.getTime()) === null;
 }

@@ -159,8 +159,6 @@ function splitList(field: Field, text: string): Parsed<{ readonly items: readonl
 
 /** One part of a list: `*`, `?`, a number, a range, each but the number with a step. */
 function parseItem(field: Field, item: string): ItemValues {
-  const special = findLaterSyntax(field, item);
-  if (special !== null) return special;
   const [base = "", stepText, ...rest] = item.split("/");
   if (rest.length > 0) return refuse(field, `"${item}" holds more than one /`);
   const bounds = parseBounds(field, base, item);
@@ -224,8 +222,6 @@ function parseStep(field: Field, text: string, item: string): Parsed<{ readonly 
 /** A number or a three-letter name of the field. */
 function parseNumber(field: Field, text: string, item: string): Parsed<{ readonly value: number }> {
   const { min, max, names, describe } = RANGES[field];
-  const special = findLaterSyntax(field, text);
-  if (special !== null) return special;
   const value = /^\d{1,2}$/.test(text) ? Number(text) : min + names.indexOf(text.toUpperCase());
   if (value >= min && value <= max) return { ok: true, value };
   const within = text === item ? "" : ` in "${item}"`;
@@ -234,16 +230,6 @@ function parseNumber(field: Field, text: string, item: string): Parsed<{ readonl
     field,
     `expected ${describe}, found "${text}"${within}`,
     short === undefined ? undefined : `write ${short}`,
-  );
-}
-
-/** `H` comes with a later version: named, so that nobody looks for a typing error. */
-function findLaterSyntax(field: Field, text: string): CronProblem | null {
-  if (!/^h(?:$|[/(])/i.test(text)) return null;
-  return refuse(
-    field,
-    `"${text}": H, a value hashed from the schedule's name, is not available in this version`,
-    "write a number",
   );
 }
 

@@ -1,5 +1,6 @@
 import type { CronExpression, CronProblem } from "./cron-expression.ts";
 import { parseDayOfMonth, parseDayOfWeek, parseNumbers } from "./cron-fields.ts";
+import { writeOutHashes } from "./hashed-field.ts";
 
 export type { CronExpression, CronProblem } from "./cron-expression.ts";
 
@@ -20,8 +21,11 @@ const MACROS: Readonly<Record<string, string>> = {
 const FIELD_NAMES = ["second", "minute", "hour", "day of month", "month", "day of week"] as const;
 const SPACE_AROUND_COMMA = /[ \t]+,|,[ \t]+/;
 
-/** Reads a cron expression of 5 or 6 fields (seconds first when 6) or a macro, wholly or not at all. */
-export function parseCron(expression: string): CronParseResult {
+/**
+ * Reads a cron expression of 5 or 6 fields (seconds first when 6) or a macro, wholly or not at all. `seed` is what `H`
+ * is hashed from, the schedule's name; without one, `H` is refused.
+ */
+export function parseCron(expression: string, seed?: string): CronParseResult {
   if (expression.length > MAX_CRON_LENGTH) {
     return refuse(`expected at most ${MAX_CRON_LENGTH} characters, found ${expression.length}`);
   }
@@ -38,7 +42,18 @@ export function parseCron(expression: string): CronParseResult {
     return refuse(`expected 5 or 6 fields, found "${source}"`, `write @${source.toLowerCase()}`);
   }
   if (texts.length < 5 || texts.length > 6) return refuseFieldCount(texts.length);
-  return parseFields(source, texts.length === 5 ? ["0", ...texts] : texts);
+  const written: string[] = [];
+  for (const [index, text] of (texts.length === 5 ? ["0", ...texts] : texts).entries()) {
+    const field = writeOutHashes(FIELD_NAMES[index] ?? "expression", text, seed);
+    if (!field.ok) return field;
+    written.push(field.text);
+  }
+  return parseFields(source, written);
+}
+
+/** Whether an expression holds an `H`, and so needs a name to be hashed from. */
+export function needsSeed(expression: string): boolean {
+  return /(^|[\s,])h(?:$|[\s,/(])/i.test(expression);
 }
 
 function parseMacro(source: string): CronParseResult {

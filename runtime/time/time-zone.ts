@@ -52,6 +52,16 @@ export function findZoneSpan(timeZone: string, instant: number): ZoneSpan {
   return span;
 }
 
+/** The first instant at which the zone's clocks show the wall time or a later one. */
+export function findFirstInstant(timeZone: string, wall: number): number {
+  let span = findZoneSpan(timeZone, wall - CLOCK_CHANGE_REACH_MS);
+  for (;;) {
+    const instant = Math.max(span.from, wall - span.offset);
+    if (instant < span.until) return instant;
+    span = findZoneSpan(timeZone, span.until);
+  }
+}
+
 /** RFC 3339 in the zone: `2026-03-29T03:00:00+02:00`. */
 export function formatLocal(at: Date, timeZone: string): string {
   const { offset } = findZoneSpan(timeZone, at.getTime());

@@ -19,10 +19,10 @@ export interface WallClockPattern {
 const patterns = new BoundedCache<string, WallClockPattern>(2_000);
 const LAST_WALL_TIME = Date.UTC(9999, 11, 31, 23, 59, 59);
 
-/** The pattern of an expression, compiled once. Throws TURNO_CRON_INVALID. */
-export function compilePattern(expression: string): WallClockPattern {
-  return patterns.getOrCompute(expression, () => {
-    const parsed = parseCron(expression);
+/** The pattern of an expression, compiled once; `seed` is what `H` is hashed from. Throws TURNO_CRON_INVALID. */
+export function compilePattern(expression: string, seed?: string): WallClockPattern {
+  return patterns.getOrCompute(seed === undefined ? expression : `${expression}\n${seed}`, () => {
+    const parsed = parseCron(expression, seed);
     if (parsed.ok) return createPattern(parsed.cron);
     const hint = parsed.hint === undefined ? {} : { hint: parsed.hint };
     throw new TurnoError("TURNO_CRON_INVALID", `${parsed.field}: ${parsed.message}`, hint);

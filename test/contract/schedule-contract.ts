@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { systemIds as ids } from "../../runtime/adapters/system/ids.ts";
 import type { ScheduleSpec } from "../../runtime/config/objects.ts";
+import type { JobId } from "../../runtime/core/ids.ts";
 import type { ClaimedJob } from "../../runtime/protocol/ports/jobs.ts";
 import type { DueSchedule } from "../../runtime/protocol/ports/schedules.ts";
 import { finishOf, retryOf, scheduleSpec } from "./definitions.ts";
@@ -152,6 +153,98 @@ export function scheduleContract(scene: Scene): void {
       expect(await claim()).toHaveLength(2);
     });
 
+    it("let one run wait under Queue, and skip the others for it", async () => {
+      const at = await declare("queueing", { spec: { ...spec, concurrencyPolicy: "Queue" } });
+      await scene.store.applySteps([step("queueing", at)]);
+      const [running] = await claim();
+      const second = (await scene.under.readNextFire("queueing")) as Date;
+      const waits = step("queueing", second);
+      const waiting = waits.fires[0]?.jobId as JobId;
+      expect(await scene.store.applySteps([waits])).toMatchObject([{ fired: 1, overlapped: [] }]);
+      expect(await view(waiting)).toMatchObject({ state: "Scheduled", hold: "overlap" });
+      const third = (await scene.under.readNextFire("queueing")) as Date;
+      expect(await scene.store.applySteps([step("queueing", third)])).toMatchObject([
+        { fired: 0, overlapped: [{ at: third, blockedBy: waiting }] },
+      ]);
+      expect(await scene.store.settleOverlaps(10)).toEqual({ cancelled: 0, released: 0 });
+      expect(await scene.store.promoteDue(10)).toMatchObject({ promoted: 0 });
+      await scene.store.finishJob(
+        worker,
+        finishOf({ jobId: running?.id as JobId, token: (running as ClaimedJob).token }),
+      );
+      expect(await scene.store.settleOverlaps(10)).toEqual({ cancelled: 0, released: 1 });
+      expect((await claim()).map((job) => job.id)).toEqual([waiting]);
+      expect(await scene.under.readFires("queueing")).toMatchObject([
+        { outcome: "fired", blockedBy: null },
+        { outcome: "fired", jobId: waiting, blockedBy: running?.id },
+        { outcome: "overlapped", blockedBy: waiting },
+      ]);
+    });
+
+    it("catch up under Queue with the two oldest of several instants", async () => {
+      const at = await declare("behind", { spec: { ...spec, concurrencyPolicy: "Queue" } });
+      const fires = [0, 1, 2].map((index) => ({ at: new Date(at.getTime() + index), jobId: ids.jobId() }));
+      expect(await scene.store.applySteps([{ ...step("behind", at), fires }])).toMatchObject([
+        { fired: 2, overlapped: [{ at: fires[2]?.at, blockedBy: fires[1]?.jobId }] },
+      ]);
+      expect((await claim()).map((job) => job.id)).toEqual([fires[0]?.jobId]);
+      expect(await view(fires[1]?.jobId as JobId)).toMatchObject({ hold: "overlap" });
+    });
+
+    it("replace under Replace what waits at once, and what runs when it has ended", async () => {
+      const at = await declare("replacing", { spec: { ...spec, concurrencyPolicy: "Replace" } });
+      const runs = step("replacing", at);
+      await scene.store.applySteps([runs]);
+      const [running] = await claim();
+      const second = step("replacing", (await scene.under.readNextFire("replacing")) as Date);
+      await scene.store.applySteps([second]);
+      expect(await scene.store.settleOverlaps(10)).toEqual({ cancelled: 1, released: 0 });
+      expect(await view(runs.fires[0]?.jobId as JobId)).toMatchObject({ state: "Processing", cancelRequested: true });
+      const third = step("replacing", (await scene.under.readNextFire("replacing")) as Date);
+      await scene.store.applySteps([third]);
+      expect(await scene.store.settleOverlaps(10)).toEqual({ cancelled: 1, released: 0 });
+      expect(await view(second.fires[0]?.jobId as JobId)).toMatchObject({ state: "Cancelled" });
+      expect(await scene.store.settleOverlaps(10)).toEqual({ cancelled: 0, released: 0 });
+      await scene.store.finishJob(
+        worker,
+        retryOf({ jobId: (running as ClaimedJob).id, token: (running as ClaimedJob).token }),
+      );
+      expect(await view(runs.fires[0]?.jobId as JobId)).toMatchObject({ state: "Cancelled" });
+      expect(await scene.store.settleOverlaps(10)).toEqual({ cancelled: 0, released: 1 });
+      expect((await claim()).map((job) => job.id)).toEqual([third.fires[0]?.jobId]);
+    });
+
+    it("start their job after the instant by as much as their jitter says, and stay known by the instant", async () => {
+      const at = await declare("spread", { spec: { ...spec, concurrencyPolicy: "Allow" } });
+      const jobId = ids.jobId();
+      await scene.store.applySteps([{ ...step("spread", at), fires: [{ at, jobId, delayMs: 61_000 }] }]);
+      const { state, dueInMs } = await view(jobId);
+      expect(state).toBe("Scheduled");
+      expect(dueInMs).toBeGreaterThan(50_000);
+      expect(dueInMs).toBeLessThanOrEqual(60_000);
+      expect(await claim()).toEqual([]);
+      await scene.under.elapse(61_000);
+      expect(await scene.store.promoteDue(10)).toMatchObject({ promoted: 1 });
+      const [job] = await claim();
+      expect(job?.schedule?.name).toBe("spread");
+      const late = await declare("spread-late", { nextFireAt: new Date((await scene.under.now()).getTime() - 5_000) });
+      await scene.store.applySteps([
+        { ...step("spread-late", late), fires: [{ at: late, jobId: ids.jobId(), delayMs: 4_000 }] },
+      ]);
+      expect(await claim()).toHaveLength(1);
+    });
+
+    it("keep what a calendar left out, and up to when everything is decided", async () => {
+      const at = await declare("resting");
+      const skips = [{ at: new Date(at.getTime() - 60_000), reason: "calendar" as const }];
+      expect((await scene.store.loadDueSchedules(10)).schedules[0]?.decidedUntil).toBeNull();
+      await scene.store.applySteps([{ ...step("resting", at, { next: at }), skips, fires: [] }]);
+      expect(await scene.under.readFires("resting")).toMatchObject([{ at: skips[0]?.at, outcome: "calendar" }]);
+      const { now, schedules } = await scene.store.loadDueSchedules(10);
+      const decidedUntil = schedules[0]?.decidedUntil ?? new Date(0);
+      expect(Math.abs(decidedUntil.getTime() - now.getTime())).toBeLessThan(30_000);
+    });
+
     it("record what was skipped, and how many more that were too many to name", async () => {
       const at = await declare("skipping");
       const [older, newer] = [120_000, 60_000].map((ms) => new Date(at.getTime() - ms)) as [Date, Date];
@@ -212,6 +305,16 @@ export function scheduleContract(scene: Scene): void {
       expect(await scene.under.readNextFire("manual")).toEqual(at);
       expect(await scene.under.readFires("manual")).toMatchObject([{ outcome: "manual", jobId }]);
       expect(await scene.store.triggerSchedule("unheard-of", ids.jobId())).toBeNull();
+    });
+
+    it("with runOnStart are done with a cold start on which they may not fire", async () => {
+      await declare("resting", {
+        spec: { ...spec, runOnStart: true },
+        nextFireAt: new Date((await scene.under.now()).getTime() + 3_600_000),
+      });
+      expect(await scene.store.fireOnStart(ids.jobId, () => false)).toBe(0);
+      expect(await scene.store.fireOnStart(ids.jobId)).toBe(0);
+      expect(await claim()).toEqual([]);
     });
 
     it("with runOnStart fire once for a cold start of the installation", async () => {

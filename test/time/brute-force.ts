@@ -53,17 +53,26 @@ export function readWindow(timeZone: string, start: number, end: number, stepMs:
   return { timeZone, start, end, stepMs, locals };
 }
 
+/** What becomes of times that don't exist or occur twice, where a schedule says it itself. */
+export interface ChangeRule {
+  readonly gap?: "shift" | "skip";
+  readonly fold?: "first" | "second" | "both";
+}
+
 /** Every fire of the window but those of its first `lead` milliseconds, which only tell which local times were seen. */
-export function bruteForceFires(model: CronModel, window: Window, lead: number): number[] {
+export function bruteForceFires(model: CronModel, window: Window, lead: number, rule: ChangeRule = {}): number[] {
+  const { gap = model.open ? "skip" : "shift", fold = model.open ? "both" : "first" } = rule;
   const fires = new Set<number>();
   const seen = new Set<number>();
+  const lastPass = new Map(window.locals.map((local, index) => [local, index]));
   let previous: number | undefined;
   window.locals.forEach((local, index) => {
     const at = window.start + index * window.stepMs;
     const isFirstPass = !seen.has(local);
     seen.add(local);
-    if (matches(model, local) && (model.open || isFirstPass)) fires.add(at);
-    if (!model.open && previous !== undefined) {
+    const isPass = fold === "both" || (fold === "first" ? isFirstPass : lastPass.get(local) === index);
+    if (matches(model, local) && isPass) fires.add(at);
+    if (gap === "shift" && previous !== undefined) {
       for (let missing = previous + window.stepMs; missing < local; missing += window.stepMs) {
         if (matches(model, missing)) fires.add(at);
       }

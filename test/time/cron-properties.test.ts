@@ -54,15 +54,16 @@ function expectOracle(window: Window, lead: number, model: Parameters<typeof bru
   const fires = firesBetween(timing, from, to, 100_000).map((fire) => fire.getTime());
   const expected = bruteForceFires(model, window, lead);
   expect(fires).toEqual(expected);
-  const backwards: number[] = [];
-  for (
-    let at = previousFire(timing, new Date(window.end + 1));
-    at !== null && at > from;
-    at = previousFire(timing, at)
-  ) {
-    backwards.unshift(at.getTime());
+  expect(walkBack(timing, { from: from.getTime(), to: window.end })).toEqual(expected);
+}
+
+function walkBack(timing: Timing, { from, to }: { readonly from: number; readonly to: number }): number[] {
+  const fires: number[] = [];
+  for (let at = previousFire(timing, new Date(to + 1)); at !== null && at.getTime() > from; ) {
+    fires.unshift(at.getTime());
+    at = previousFire(timing, at);
   }
-  expect(backwards).toEqual(expected);
+  return fires;
 }
 
 describe("fires of any cron expression", () => {
@@ -106,6 +107,46 @@ describe("fires of any cron expression", () => {
         const fires = firesBetween(timing, new Date(calendar.start), new Date(calendar.end), 100_000);
         expect(fires.map((fire) => fire.getTime())).toEqual(bruteForceFires(model, calendar, 0));
       }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("follow the schedule's own rule of clock changes, as a brute-force search does", () => {
+    const rule = fc.record(
+      { gap: fc.constantFrom("shift", "skip"), fold: fc.constantFrom("first", "second", "both") } as const,
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(fc.constantFrom(...windows), cronModel("minutes"), rule, (window, model, dst) => {
+        fc.pre(model.minutes.size * model.hours.size < 300);
+        const timing: Timing = { kind: "cron", expression: model.expression, timeZone: window.timeZone, dst };
+        const range = { from: window.start + LEAD, to: window.end - LEAD };
+        const expected = bruteForceFires(model, window, LEAD, dst).filter((at) => at <= range.to);
+        const fires = firesBetween(timing, new Date(range.from), new Date(range.to), 100_000);
+        expect(fires.map((fire) => fire.getTime())).toEqual(expected);
+        expect(walkBack(timing, range)).toEqual(expected);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test("of a list are those of its expressions together, each instant once", () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...windows),
+        fc.array(cronModel("minutes"), { minLength: 2, maxLength: 4 }),
+        (window, models) => {
+          fc.pre(models.every((model) => model.minutes.size * model.hours.size < 300));
+          const [expression = "", ...others] = models.map((model) => model.expression);
+          const timing: Timing = { kind: "cron", expression, others, timeZone: window.timeZone };
+          const range = { from: window.start + LEAD, to: window.end };
+          const all = new Set(models.flatMap((model) => bruteForceFires(model, window, LEAD)));
+          const expected = [...all].sort((left, right) => left - right);
+          const fires = firesBetween(timing, new Date(range.from), new Date(range.to), 100_000);
+          expect(fires.map((fire) => fire.getTime())).toEqual(expected);
+          expect(walkBack(timing, range)).toEqual(expected);
+        },
+      ),
       { numRuns: 100 },
     );
   });

@@ -2,7 +2,7 @@ import type { JobDefinition, ScheduleSpec } from "../../config/objects.ts";
 import { assert } from "../../core/assert.ts";
 import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
 import type { Json } from "../../core/json.ts";
-import type { AttemptOutcome, Ownership } from "../../protocol/ports/jobs.ts";
+import type { AttemptOutcome, NewJob, Ownership } from "../../protocol/ports/jobs.ts";
 import type { WorkerInfo } from "../../protocol/ports/workers.ts";
 import { assertMove, type FinalState, type Hold, type JobState, type TransitionReason } from "../../protocol/states.ts";
 import { RunnableOrder } from "./runnable-order.ts";
@@ -16,6 +16,7 @@ export interface JobRow {
   readonly priority: number;
   readonly maxAttempts: number | null;
   readonly timeoutMs: number | null;
+  readonly concurrencyKey?: string | null;
   readonly schedule: { readonly name: string; readonly firedFor: Date; readonly lateByMs: number } | null;
   state: JobState;
   hold: Hold | null;
@@ -61,12 +62,14 @@ export interface ScheduleRow {
   lastJobId: JobId | null;
   awaitsFinish: boolean;
   firedColdStart: number;
+  /** Up to here every instant has fired or was left out; absent: not known. */
+  decidedUntilMs?: number;
 }
 
 export interface FireRow {
   readonly schedule: string;
   readonly atMs: number;
-  readonly outcome: "fired" | "missed" | "superseded" | "overlapped" | "manual" | "on-start";
+  readonly outcome: "fired" | "missed" | "superseded" | "overlapped" | "calendar" | "manual" | "on-start";
   readonly jobId: JobId | null;
   readonly blockedBy: JobId | null;
   /** Instants skipped before this one that have no row of their own. */
@@ -99,6 +102,8 @@ export class MemoryDatabase {
   readonly definitions = new Map<string, JobDefinition>();
   readonly bundles = new Map<string, string>();
   readonly queues = new Map<string, { readonly concurrency: number | null; readonly suspended: boolean }>();
+  /** Who has a concurrency key: a job in Enqueued or Processing. */
+  readonly keys = new Map<string, JobId>();
   readonly deadLetters: { readonly jobId: JobId; readonly reason: string; readonly error: string | null }[] = [];
   readonly schedules = new Map<string, ScheduleRow>();
   readonly fires: FireRow[] = [];
@@ -123,18 +128,37 @@ export class MemoryDatabase {
     return order;
   }
 
-  /** (new) → Enqueued, or Scheduled when it is due later. */
+  /** A job that is asked for; of a type that is not declared, it is held. */
+  insert(job: NewJob): JobRow {
+    const definition = this.types.get(job.type)?.definition;
+    const nowMs = this.nowMs();
+    const runAtMs = job.due === null ? nowMs : "at" in job.due ? job.due.at.getTime() : nowMs + job.due.afterMs;
+    const queue = job.queue ?? definition?.queue ?? "default";
+    return this.create({ ...job, queue, schedule: null, runAtMs }, definition === undefined ? "no-handler" : null);
+  }
+
+  /** (new) → Enqueued, or Scheduled when it is due later, or held: another job has its concurrency key, or as is said. */
   create(
     job: Pick<
       JobRow,
-      "id" | "type" | "queue" | "payload" | "priority" | "maxAttempts" | "timeoutMs" | "schedule" | "runAtMs"
+      | "id"
+      | "type"
+      | "queue"
+      | "payload"
+      | "priority"
+      | "maxAttempts"
+      | "timeoutMs"
+      | "concurrencyKey"
+      | "schedule"
+      | "runAtMs"
     >,
+    hold: Hold | null = null,
   ): JobRow {
     assert(!this.jobs.has(job.id), `the job ${job.id} exists`);
     const row: JobRow = {
       ...job,
       state: "Scheduled",
-      hold: null,
+      hold,
       token: null,
       releasedToken: null,
       sortAtMs: job.runAtMs - job.priority * PRIORITY_MS,
@@ -159,15 +183,27 @@ export class MemoryDatabase {
       timeline: [],
     };
     this.jobs.set(row.id, row);
-    this.#note(row, null, job.runAtMs > this.nowMs() ? "Scheduled" : "Enqueued", "created");
+    const isDue = job.runAtMs <= this.nowMs();
+    if (isDue && hold === null && !this.#takeKey(row)) row.hold = "key";
+    this.#note(row, null, isDue && row.hold === null ? "Enqueued" : "Scheduled", "created");
     if (row.state === "Enqueued") this.#mint(row);
     else this.scheduled.add(row);
     return row;
   }
 
-  /** Into the queue, with a new token. */
+  /** Into the queue, with a new token; or in line for its concurrency key while another job has it. */
   enqueue(row: JobRow, reason: TransitionReason): void {
+    const hasKey = this.#takeKey(row);
     this.#leave(row);
+    if (!hasKey) {
+      if (row.state !== "Scheduled") {
+        this.#note(row, row.state, "Enqueued", reason);
+        this.#note(row, "Enqueued", "Scheduled", "held");
+      }
+      row.hold = "key";
+      this.scheduled.add(row);
+      return;
+    }
     this.#note(row, row.state, "Enqueued", reason);
     row.hold = null;
     this.#mint(row);
@@ -193,12 +229,14 @@ export class MemoryDatabase {
     this.#leave(row);
     this.#note(row, row.state, "Scheduled", options.reason);
     row.token = null;
-    row.hold = options.hold;
+    // Due again at once, it stands in line for its key like the others, mostly as the first.
+    row.hold = options.hold ?? (options.delayMs <= 0 && isKeyed(row) ? "key" : null);
     if (options.delayMs > 0) {
       row.runAtMs = this.nowMs() + options.delayMs;
       row.sortAtMs = row.runAtMs - row.priority * PRIORITY_MS;
     }
     this.scheduled.add(row);
+    this.#releaseKey(row);
   }
 
   /** The token and the worker stay with the finished row, so that a repeated finish is recognized. */
@@ -210,7 +248,11 @@ export class MemoryDatabase {
     row.hold = null;
     row.finishedAtMs = this.nowMs();
     if (state === "Failed") this.deadLetters.push({ jobId: row.id, reason, error: row.error });
+    this.#releaseKey(row);
   }
+
+  /** Called with the queue of a job that came into it without being asked for, since it got its concurrency key. */
+  onAdmitted: (queue: string) => void = () => {};
 
   /** The row of an execution, if the worker still owns it: the fence. */
   owned(workerId: WorkerId, { jobId, token }: Ownership): JobRow | null {
@@ -232,6 +274,29 @@ export class MemoryDatabase {
     return worker.leftAtMs === null && worker.heartbeatAtMs > this.nowMs() - ALIVE_MS;
   }
 
+  /** False: another job has it. */
+  #takeKey(row: JobRow): boolean {
+    if (!isKeyed(row)) return true;
+    const owner = this.keys.get(row.concurrencyKey);
+    if (owner !== undefined && owner !== row.id) return false;
+    this.keys.set(row.concurrencyKey, row.id);
+    return true;
+  }
+
+  /** The key of a job that has left goes to the first that waits for it. */
+  #releaseKey(row: JobRow): void {
+    if (!isKeyed(row) || this.keys.get(row.concurrencyKey) !== row.id) return;
+    this.keys.delete(row.concurrencyKey);
+    let first: JobRow | null = null;
+    for (const waiting of this.scheduled) {
+      if (waiting.hold !== "key" || waiting.concurrencyKey !== row.concurrencyKey) continue;
+      if (first === null || isBefore(waiting, first)) first = waiting;
+    }
+    if (first === null) return;
+    this.enqueue(first, "hold released");
+    this.onAdmitted(first.queue);
+  }
+
   #leave(row: JobRow): void {
     if (row.state === "Processing") this.processing.delete(row);
     else if (row.state === "Scheduled") this.scheduled.delete(row);
@@ -251,4 +316,12 @@ export class MemoryDatabase {
     row.state = to;
     row.timeline.push({ from, to, reason });
   }
+}
+
+function isKeyed(row: JobRow): row is JobRow & { readonly concurrencyKey: string } {
+  return (row.concurrencyKey ?? null) !== null;
+}
+
+function isBefore(left: JobRow, right: JobRow): boolean {
+  return left.sortAtMs === right.sortAtMs ? left.id < right.id : left.sortAtMs < right.sortAtMs;
 }

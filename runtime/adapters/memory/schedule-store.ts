@@ -1,10 +1,13 @@
 import type { JobDefinition } from "../../config/objects.ts";
+import { unreachable } from "../../core/assert.ts";
 import type { JobId } from "../../core/ids.ts";
 import type { ScheduleStep, ScheduleStore, StepOutcome } from "../../protocol/ports/schedules.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import type { FireRow, JobRow, MemoryDatabase, ScheduleRow } from "./database.ts";
+import { createJobStore } from "./job-store.ts";
 
 export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doorbell, "ring">): ScheduleStore {
+  const jobs = createJobStore(database, doorbell);
   const ring = (queues: Iterable<string>): void => {
     for (const queue of new Set(queues)) doorbell.ring({ kind: "queue", queue });
   };
@@ -12,13 +15,22 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
   /** Records an instant that fires and makes its job; null when the instant was decided before. */
   function fire(
     schedule: ScheduleRow,
-    at: { readonly atMs: number; readonly outcome: FireRow["outcome"]; readonly jobId: JobId },
+    at: {
+      readonly atMs: number;
+      readonly outcome: FireRow["outcome"];
+      readonly jobId: JobId;
+      readonly delayMs?: number;
+      /** The run that it waits for. */
+      readonly after?: JobId | null;
+    },
   ): JobRow | null {
     const type = database.types.get(schedule.spec.job);
     if (isDecided(database, schedule.name, at.atMs) || type === undefined) return null;
-    database.fires.push({ schedule: schedule.name, blockedBy: null, olderSkips: 0, ...at });
-    schedule.lastJobId = at.jobId;
-    return database.create({
+    const { atMs, outcome, jobId, delayMs = 0, after = null } = at;
+    database.fires.push({ schedule: schedule.name, blockedBy: after, olderSkips: 0, atMs, outcome, jobId });
+    schedule.lastJobId = jobId;
+    const runAtMs = delayMs > 0 ? Math.max(database.nowMs(), atMs + delayMs) : database.nowMs();
+    const row = database.create({
       id: at.jobId,
       type: schedule.spec.job,
       queue: type.definition.queue,
@@ -26,9 +38,41 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
       priority: 0,
       maxAttempts: null,
       timeoutMs: null,
+      concurrencyKey: schedule.spec.concurrencyKey ?? null,
       schedule: { name: schedule.name, firedFor: new Date(at.atMs), lateByMs: Math.max(0, database.nowMs() - at.atMs) },
-      runAtMs: database.nowMs(),
+      // What waits for another run is not due before that has ended.
+      runAtMs: after === null ? runAtMs : Number.POSITIVE_INFINITY,
     });
+    if (after !== null) Object.assign(row, { hold: "overlap", runAtMs, sortAtMs: runAtMs });
+    return row;
+  }
+
+  /** What the overlap policy does with a fire: the run that is in the way, and whether it waits for that or is skipped. */
+  function judge(
+    schedule: ScheduleRow,
+    { isNewest, newest }: { readonly isNewest: boolean; readonly newest: JobId },
+  ): { readonly verdict: "run" | "wait" | "skip"; readonly blocker: JobId | null } {
+    const live = [...database.jobs.values()].filter(
+      (row) => row.schedule?.name === schedule.name && row.finishedAtMs === null,
+    );
+    const blocker = live[0]?.id ?? null;
+    switch (schedule.spec.concurrencyPolicy) {
+      case "Allow":
+        return { verdict: "run", blocker: null };
+      case "Forbid":
+        if (!isNewest) return { verdict: "skip", blocker: blocker ?? newest };
+        return { verdict: blocker === null ? "run" : "skip", blocker };
+      case "Queue": {
+        if (blocker === null) return { verdict: "run", blocker };
+        const waiting = live.find((row) => row.hold === "overlap");
+        return waiting === undefined ? { verdict: "wait", blocker } : { verdict: "skip", blocker: waiting.id };
+      }
+      case "Replace":
+        if (!isNewest) return { verdict: "skip", blocker: newest };
+        return { verdict: blocker === null ? "run" : "wait", blocker };
+      default:
+        return unreachable(schedule.spec.concurrencyPolicy);
+    }
   }
 
   function applyStep(step: ScheduleStep): StepOutcome {
@@ -43,28 +87,27 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
     }
     const fired: JobRow[] = [];
     const overlapped: { at: Date; blockedBy: JobId }[] = [];
-    // Newest first: where only one may run, it is the newest.
-    for (const { at, jobId } of [...step.fires].sort((left, right) => right.at.getTime() - left.at.getTime())) {
-      const blocker = schedule.spec.concurrencyPolicy === "Forbid" ? database.runOf(step.name) : null;
-      if (blocker === null) {
-        const row = fire(schedule, { atMs: at.getTime(), outcome: "fired", jobId });
+    const ordered = [...step.fires].sort((left, right) => left.at.getTime() - right.at.getTime());
+    const newest = ordered.at(-1);
+    for (const { at, jobId, delayMs = 0 } of ordered) {
+      const atMs = at.getTime();
+      if (newest === undefined || isDecided(database, step.name, atMs)) continue;
+      const { verdict, blocker } = judge(schedule, { isNewest: jobId === newest.jobId, newest: newest.jobId });
+      if (verdict !== "skip") {
+        const after = verdict === "wait" ? blocker : null;
+        const row = fire(schedule, { atMs, outcome: "fired", jobId, delayMs, after });
         if (row !== null) fired.push(row);
-      } else if (!isDecided(database, step.name, at.getTime())) {
-        database.fires.push({
-          schedule: step.name,
-          atMs: at.getTime(),
-          outcome: "overlapped",
-          jobId: null,
-          blockedBy: blocker.id,
-          olderSkips: 0,
-        });
-        overlapped.push({ at, blockedBy: blocker.id });
-        if (fired.length === 0) schedule.lastJobId = blocker.id;
+      } else if (blocker !== null) {
+        const skipped = { schedule: step.name, atMs, outcome: "overlapped", jobId: null, olderSkips: 0 } as const;
+        database.fires.push({ ...skipped, blockedBy: blocker });
+        overlapped.push({ at, blockedBy: blocker });
+        if (fired.length === 0 && schedule.spec.concurrencyPolicy === "Forbid") schedule.lastJobId = blocker;
       }
     }
+    schedule.decidedUntilMs = database.nowMs();
     schedule.nextFireAtMs = step.nextFireAt?.getTime() ?? null;
     schedule.awaitsFinish = step.nextFireAt === null && countsFromFinish(schedule);
-    ring(fired.map((row) => row.queue));
+    ring(fired.filter((row) => row.state === "Enqueued").map((row) => row.queue));
     return { name: step.name, kind: "applied", fired: fired.length, overlapped };
   }
 
@@ -73,9 +116,10 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
       const nowMs = database.nowMs();
       const due = [...database.schedules.values()]
         .flatMap((schedule) => {
-          const { name, spec, timingHash, nextFireAtMs } = schedule;
+          const { name, spec, timingHash, nextFireAtMs, decidedUntilMs } = schedule;
           if (spec.suspend || nextFireAtMs === null || nextFireAtMs > nowMs) return [];
-          return [{ name, spec, timingHash, nextFireAt: new Date(nextFireAtMs) }];
+          const decidedUntil = decidedUntilMs === undefined ? null : new Date(decidedUntilMs);
+          return [{ name, spec, timingHash, nextFireAt: new Date(nextFireAtMs), decidedUntil }];
         })
         .sort((left, right) => left.nextFireAt.getTime() - right.nextFireAt.getTime());
       return { now: new Date(nowMs), schedules: due.slice(0, limit) };
@@ -99,13 +143,14 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
       return woken;
     },
 
-    async fireOnStart(makeJobId) {
+    async fireOnStart(makeJobId, mayFire = () => true) {
       const made: JobRow[] = [];
       for (const schedule of database.schedules.values()) {
         if (!schedule.spec.runOnStart || schedule.spec.suspend || schedule.firedColdStart >= database.coldStarts)
           continue;
         schedule.firedColdStart = database.coldStarts;
-        if (schedule.spec.concurrencyPolicy === "Forbid" && database.runOf(schedule.name) !== null) continue;
+        if (!mayFire(schedule.spec, new Date(database.nowMs()))) continue;
+        if (schedule.spec.concurrencyPolicy !== "Allow" && database.runOf(schedule.name) !== null) continue;
         const row = fire(schedule, { atMs: database.nowMs(), outcome: "on-start", jobId: makeJobId() });
         if (row !== null) made.push(row);
       }
@@ -131,9 +176,37 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
         .filter((row) => row.hold === "no-handler" && isLoadable(database, row))
         .slice(0, limit);
       for (const row of released) database.enqueue(row, "hold released");
-      const queues = [...new Set([...promoted, ...released].map((row) => row.queue))];
+      const runnable = [...promoted, ...released].filter((row) => row.state === "Enqueued");
+      const queues = [...new Set(runnable.map((row) => row.queue))];
       ring(queues);
       return { promoted: promoted.length + released.length, queues };
+    },
+
+    async settleOverlaps(limit) {
+      const earlierRuns = (held: JobRow): readonly JobRow[] => {
+        const live = [...database.jobs.values()].filter(
+          (row) => row.schedule?.name === held.schedule?.name && row.finishedAtMs === null,
+        );
+        return live.slice(0, live.indexOf(held));
+      };
+      let cancelled = 0;
+      for (const held of [...database.scheduled].filter((row) => row.hold === "overlap").reverse()) {
+        const { spec } = database.schedules.get(held.schedule?.name ?? "") ?? {};
+        if (spec?.concurrencyPolicy !== "Replace" || held.state !== "Scheduled") continue;
+        for (const row of earlierRuns(held).filter(({ cancelRequested }) => !cancelRequested)) {
+          await jobs.cancelJob(row.id);
+          cancelled += 1;
+        }
+      }
+      const free = [...database.scheduled].filter((row) => row.hold === "overlap" && earlierRuns(row).length === 0);
+      const released = free.slice(0, limit);
+      for (const row of released) {
+        if (row.runAtMs > database.nowMs()) row.hold = null;
+        else database.enqueue(row, "hold released");
+      }
+      const started = released.filter((row) => row.state === "Enqueued");
+      ring(started.map((row) => row.queue));
+      return { cancelled, released: started.length };
     },
 
     async nextDueInMs() {
