@@ -72,7 +72,7 @@ export function openStores({ address, role, poolSize, logger }: StoreOptions) {
     database,
     doorbell,
     jobs: createJobStore(database, doorbell),
-    executions: createExecutionStore({ database, logger, monotonicMs: systemClock.monotonicMs }),
+    executions: createExecutionStore({ database, logger, monotonicMs: systemClock.monotonicMs, doorbell }),
     leases: createLeaseStore(leaseDatabase, doorbell),
     schedules: createScheduleStore(database, doorbell),
     workers: createWorkerStore(leaseDatabase),

@@ -41,8 +41,9 @@ export function scheduleSpec(options: Partial<ScheduleSpec> & { readonly job: st
 }
 
 /** A success of an execution; override what a test is about. */
-export function finishOf(owned: Ownership, options: Partial<Finish> = {}): Finish {
+export function finishOf(owned: Ownership & Pick<Finish, "concurrencyKey">, options: Partial<Finish> = {}): Finish {
   return {
+    ...(owned.concurrencyKey == null ? {} : { concurrencyKey: owned.concurrencyKey }),
     jobId: owned.jobId,
     token: owned.token,
     outcome: "succeeded",
@@ -64,7 +65,7 @@ export function finishOf(owned: Ownership, options: Partial<Finish> = {}): Finis
 }
 
 /** A failure that is tried again. */
-export function retryOf(owned: Ownership, options: Partial<Finish> = {}): Finish {
+export function retryOf(owned: Ownership & Pick<Finish, "concurrencyKey">, options: Partial<Finish> = {}): Finish {
   return finishOf(owned, {
     outcome: "failed",
     next: "Scheduled",

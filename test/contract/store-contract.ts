@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe } from "vitest";
+import { childContract } from "./child-contract.ts";
 import { claimContract } from "./claim-contract.ts";
 import { finishContract } from "./finish-contract.ts";
 import { jobContract } from "./job-contract.ts";
+import { keyContract } from "./key-contract.ts";
 import { leaseContract } from "./lease-contract.ts";
 import { createScene } from "./scene.ts";
 import { scheduleContract } from "./schedule-contract.ts";
@@ -19,6 +21,8 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
     claimContract(scene);
     finishContract(scene);
     leaseContract(scene);
+    keyContract(scene);
+    childContract(scene);
     scheduleContract(scene);
     workerContract(scene);
   });

@@ -1,9 +1,13 @@
 import type { DispatchToken, WorkerId } from "../../core/ids.ts";
 import type { ClaimedJob, DeliveryStore, ExecutionStore, Finish, FinishOutcome } from "../../protocol/ports/jobs.ts";
+import type { Doorbell } from "../../protocol/ports/transport.ts";
 import type { TransitionReason } from "../../protocol/states.ts";
 import type { AttemptRow, JobRow, MemoryDatabase } from "./database.ts";
 
-export function createExecutionStore(database: MemoryDatabase): ExecutionStore & DeliveryStore {
+export function createExecutionStore(
+  database: MemoryDatabase,
+  doorbell: Pick<Doorbell, "ring"> = { ring: () => {} },
+): ExecutionStore & DeliveryStore {
   return {
     async claimJobs({ workerId, queue, limit, after, exceptTypes }) {
       const rows = database.runnable(queue).usual.take({
@@ -55,6 +59,12 @@ export function createExecutionStore(database: MemoryDatabase): ExecutionStore &
       if (row === null) return readBack(database, workerId, finish);
       const cancelled = row.cancelRequested && finish.next !== "Succeeded";
       land(database, row, cancelled ? { ...finish, next: "Cancelled", reason: "cancelled" } : finish);
+      if (!cancelled) {
+        for (const child of finish.children ?? []) {
+          const { state, queue } = database.insert(child);
+          if (state === "Enqueued") doorbell.ring({ kind: "queue", queue });
+        }
+      }
       return cancelled && finish.next !== "Cancelled" ? "cancelled" : "landed";
     },
 
@@ -182,6 +192,7 @@ function claimed(database: MemoryDatabase, row: JobRow): ClaimedJob {
     returns: row.returns,
     maxAttempts: row.maxAttempts,
     timeoutMs: row.timeoutMs,
+    concurrencyKey: row.concurrencyKey ?? null,
     schedule: row.schedule,
     recovered: row.recovered,
   };

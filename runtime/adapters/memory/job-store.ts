@@ -1,4 +1,3 @@
-import type { JobDefinition } from "../../config/objects.ts";
 import type { JobId } from "../../core/ids.ts";
 import type { JobStore } from "../../protocol/ports/jobs.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
@@ -10,12 +9,7 @@ export function createJobStore(database: MemoryDatabase, doorbell: Pick<Doorbell
     async insertJobs(jobs) {
       const unknownTypes = [...new Set(jobs.map((job) => job.type).filter((type) => !database.types.has(type)))];
       if (unknownTypes.length > 0) return { unknownTypes };
-      const created = jobs.map((job) => {
-        const type = database.types.get(job.type) as { readonly definition: JobDefinition };
-        const nowMs = database.nowMs();
-        const runAtMs = job.due === null ? nowMs : "at" in job.due ? job.due.at.getTime() : nowMs + job.due.afterMs;
-        return database.create({ ...job, queue: job.queue ?? type.definition.queue, schedule: null, runAtMs });
-      });
+      const created = jobs.map((job) => database.insert(job));
       const enqueued = created.filter((row) => row.state === "Enqueued");
       for (const queue of new Set(enqueued.map((row) => row.queue))) doorbell.ring({ kind: "queue", queue });
       return {

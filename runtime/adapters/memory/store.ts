@@ -20,9 +20,10 @@ export type MemoryStore = JobStore &
 
 /** Every store over one set of tables; each call is atomic since nothing in it waits. */
 export function createMemoryStore(database: MemoryDatabase, doorbell: Pick<Doorbell, "ring"> = SILENT): MemoryStore {
+  database.onAdmitted = (queue) => doorbell.ring({ kind: "queue", queue });
   return {
     ...createJobStore(database, doorbell),
-    ...createExecutionStore(database),
+    ...createExecutionStore(database, doorbell),
     ...createLeaseStore(database, doorbell),
     ...createScheduleStore(database, doorbell),
     ...createWorkerStore(database),

@@ -20,6 +20,7 @@ interface More {
   readonly returns: number;
   readonly maxAttempts: number | null;
   readonly timeoutMs: number | null;
+  readonly concurrencyKey: string | null;
   readonly schedule: string | null;
   readonly fireAt: string | null;
   readonly fireLateMs: number | null;
@@ -42,6 +43,7 @@ const NOTHING_MORE: More = {
   returns: 0,
   maxAttempts: null,
   timeoutMs: null,
+  concurrencyKey: null,
   schedule: null,
   fireAt: null,
   fireLateMs: null,
@@ -80,6 +82,7 @@ export function readClaim(rows: readonly ClaimedRow[]): ClaimAnswer {
       returns: more.returns,
       maxAttempts: more.maxAttempts,
       timeoutMs: more.timeoutMs,
+      concurrencyKey: more.concurrencyKey,
       schedule:
         more.schedule === null || more.fireAt === null
           ? null

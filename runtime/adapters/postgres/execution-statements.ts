@@ -12,10 +12,10 @@ const CLAIMED_COLUMNS = `
   case when j.payload_external then (select p.payload from turno.job_payloads p where p.job_id = j.id) else j.payload end as payload,
   case
     when j.failures > 0 or j.lost > 0 or j.lost_unstarted > 0 or j.returns > 0 or j.recovered
-      or j.max_attempts is not null or j.timeout_ms is not null or j.schedule is not null
+      or j.max_attempts is not null or j.timeout_ms is not null or j.schedule is not null or j.concurrency_key is not null
     then json_build_object(
       'failures', j.failures, 'lost', j.lost, 'lostUnstarted', j.lost_unstarted, 'returns', j.returns, 'recovered', j.recovered,
-      'maxAttempts', j.max_attempts, 'timeoutMs', j.timeout_ms,
+      'maxAttempts', j.max_attempts, 'timeoutMs', j.timeout_ms, 'concurrencyKey', j.concurrency_key,
       'schedule', j.schedule, 'fireAt', j.fire_at, 'fireLateMs', j.fire_late_ms)
   end as more`;
 
@@ -112,12 +112,12 @@ with deferred as (
   update turno.jobs_live
   set state = 'Scheduled', dispatch_id = null, run_at = now() + $3::bigint * interval '1 millisecond'
   where id = $1::uuid and state = 'Enqueued' and dispatch_id = $2::bigint
-  returning id, queue
+  returning id, queue, concurrency_key
 ),
 counted as (
   insert into turno.counter_deltas (queue, enqueued, scheduled) select queue, -1, 1 from deferred
 )
-select id from deferred`;
+select id, concurrency_key as key from deferred`;
 
 /** Serializes the claims of a queue with a limit. $1 queue. Empty: no such queue is declared. */
 export const LOCK_QUEUE = `
@@ -183,7 +183,8 @@ select count(*)::int as landed, case when count(*) < cardinality($2::uuid[]) the
 from ended`;
 
 /**
- * Processing → Scheduled, Failed or Cancelled. A cancel request turns everything but a success into Cancelled.
+ * Processing → Scheduled, Failed or Cancelled. A cancel request turns everything but a success into Cancelled. What is due again at once
+ * and has a concurrency key waits for it, first in line or not: it is handed on in the same transaction.
  * $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 text[] next states · $5 text[] attempt outcomes · $6 text[] reasons
  * $7 text[] charges · $8 bigint[] delay ms · $9 text[] holds · $10 text[] errors · $11 text[] stacks · $12 bigint[] ran ms
  * $13 bigint[] retain failed ms · $14 bigint[] retain cancelled ms · $15 text[] bundle hashes · $16 bigint[] revisions
@@ -210,7 +211,7 @@ decided as (
 ),
 ended_live as (
   update turno.jobs_live j
-  set state = 'Scheduled', hold = d.new_hold, dispatch_id = null, released_token = d.token, worker_id = null, enqueued_at = null, enqueued_why = null, claimed_at = null, started_at = null,
+  set state = 'Scheduled', hold = coalesce(d.new_hold, case when d.delay_ms <= 0 and j.concurrency_key is not null then 'key' end), dispatch_id = null, released_token = d.token, worker_id = null, enqueued_at = null, enqueued_why = null, claimed_at = null, started_at = null,
     progress = 0, progress_message = null, error = coalesce(d.new_error, j.error), lease_counter = 0,
     run_at = case when d.delay_ms > 0 then now() + d.delay_ms * interval '1 millisecond' else j.run_at end,
     sort_at = case when d.delay_ms > 0 then now() + d.delay_ms * interval '1 millisecond' - j.priority * interval '60 seconds' else j.sort_at end,
@@ -376,8 +377,8 @@ orphan_changes as (
 
 /**
  * Processing → Scheduled for claims that never started: due at once, in their old place, nothing recorded: its timeline keeps when it
- * first came into its queue. Those with a
- * cancel request go to Cancelled. $1 worker · $2 uuid[] jobs · $3 bigint[] tokens.
+ * first came into its queue. Those with a concurrency key give it back and wait for it, mostly as the first. Those with a
+ * cancel request go to Cancelled. $1 worker · $2 uuid[] jobs · $3 bigint[] tokens. Rows: those that had a concurrency key.
  */
 export const RETURN_CLAIMS = `
 with owned as (
@@ -389,10 +390,11 @@ with owned as (
 ),
 returned as (
   update turno.jobs_live j
-  set state = 'Scheduled', dispatch_id = null, worker_id = null, claimed_at = null, started_at = null, lease_counter = 0
+  set state = 'Scheduled', hold = case when j.concurrency_key is not null then 'key' end, dispatch_id = null, worker_id = null, claimed_at = null,
+    started_at = null, lease_counter = 0
   from owned o
   where j.id = o.id and not o.cancelled
-  returning j.queue
+  returning j.id, j.queue, j.concurrency_key
 ),
 ended as (
   delete from turno.jobs_live j
@@ -420,7 +422,9 @@ counted as (
   from (select queue, false as cancelled from returned union all select queue, true from ended) as moved
   group by queue
 )
-select id from ended`;
+select id, concurrency_key as key from returned where concurrency_key is not null
+union all
+select id, concurrency_key from ended where concurrency_key is not null`;
 
 /**
  * A note on executions of one worker. Rows that are locked at this moment are passed over and come back as the result: to wait

@@ -4,8 +4,10 @@ import { describeError } from "../../core/errors.ts";
 import type { JobId, WorkerId } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { DeliveryStore, ExecutionStore, Finish, FinishOutcome, Ownership } from "../../protocol/ports/jobs.ts";
+import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { createBatcher, isDataRefused } from "./batcher.ts";
 import { type ClaimedRow, readClaim, toToken } from "./claim-answer.ts";
+import { type KeyedJob, releaseKeys } from "./concurrency-keys.ts";
 import {
   CLAIM_DELIVERY,
   CLAIM_JOBS,
@@ -26,12 +28,15 @@ import {
   RETURN_CLAIMS,
 } from "./execution-statements.ts";
 import { createHistoryMover, type FinishedHistory } from "./history-mover.ts";
+import { insertSpecialJobs } from "./insert-jobs.ts";
 import { type Database, isLockTimeout } from "./pool.ts";
 
 export { toToken } from "./claim-answer.ts";
 
 /** Most finishes that go in one statement. */
 const FINISH_BATCH = 500;
+/** As many go in one transaction when each may bring about more than its own end. */
+const SPECIAL_BATCH = 200;
 /** How long a queue's limit may be remembered: a limit set now binds claims after this. */
 const QUEUE_MEMORY_MS = 1_000;
 /**
@@ -53,6 +58,14 @@ interface SucceededAnswer {
   readonly history: readonly FinishedHistory[] | null;
 }
 
+/** Where the statements of a finish go, and what is told of their answers. */
+interface FinishPath extends Pick<Database, "query" | "prepared"> {
+  /** History that is to follow its job. */
+  moveHistory(jobs: readonly FinishedHistory[]): void;
+  /** Those that landed now, as they were wanted; not those whose first answer was lost. */
+  noteLanded?(jobs: readonly JobId[]): void;
+}
+
 interface FinishRequest {
   readonly workerId: WorkerId;
   readonly finish: Finish;
@@ -63,6 +76,8 @@ export interface ExecutionStoreOptions {
   readonly logger: Logger;
   /** Monotonic milliseconds. */
   readonly monotonicMs: () => number;
+  /** Told of jobs that a finish brought into their queue; without it they are found by polling. */
+  readonly doorbell?: Pick<Doorbell, "ring">;
 }
 
 /** Claims, finishes and what lies between, on PostgreSQL; concurrent finishes share a statement. */
@@ -70,27 +85,79 @@ export function createExecutionStore({
   database,
   logger,
   monotonicMs,
+  doorbell = { ring: () => {} },
 }: ExecutionStoreOptions): ExecutionStore & DeliveryStore {
   /** Monotonic; before that a queue is known to be limited or suspended. */
   const limitedUntilMs = new Map<string, number>();
   const moveHistory = createHistoryMover({ database, logger });
+  /** Each statement is a transaction of its own. */
+  const single: FinishPath = { query: database.query, prepared: database.prepared, moveHistory };
 
   const finishSucceeded = createBatcher<FinishRequest, FinishOutcome>({
     lanes: 2,
     maxBatch: FINISH_BATCH,
     nextLaneAt: FINISH_BATCH / 2,
-    run: (requests) => perWorker(requests, runSucceeded),
+    run: (requests) => perWorker(requests, (workerId, finishes) => runSucceeded(single, workerId, finishes)),
   });
   const finishOtherwise = createBatcher<FinishRequest, FinishOutcome>({
     lanes: 1,
     maxBatch: FINISH_BATCH,
-    run: (requests) => perWorker(requests, runOtherwise),
+    run: (requests) => perWorker(requests, (workerId, finishes) => runOtherwise(single, workerId, finishes)),
+  });
+  /** More than one statement each: a transaction for all that wait. */
+  const finishSpecial = createBatcher<FinishRequest, FinishOutcome>({
+    lanes: 2,
+    maxBatch: SPECIAL_BATCH,
+    run: (requests) => perWorker(requests, runSpecial),
   });
 
-  async function runSucceeded(workerId: WorkerId, finishes: readonly Finish[]): Promise<readonly FinishOutcome[]> {
+  /** The end of executions together with what it brings about: keys that go on, children that come into being. */
+  async function runSpecial(workerId: WorkerId, finishes: readonly Finish[]): Promise<readonly FinishOutcome[]> {
+    const { outcomes, history, queues } = await database.transaction(async (query) => {
+      const history: FinishedHistory[] = [];
+      const landed = new Set<JobId>();
+      const on: FinishPath = {
+        query,
+        prepared: query,
+        moveHistory: (jobs) => void history.push(...jobs),
+        noteLanded: (jobs) => jobs.forEach((job) => void landed.add(job)),
+      };
+      const outcomes = new Map<Finish, FinishOutcome>();
+      for (const succeeds of [true, false]) {
+        const group = finishes.filter((finish) => (finish.next === "Succeeded") === succeeds);
+        if (group.length === 0) continue;
+        const ended = await (succeeds ? runSucceeded : runOtherwise)(on, workerId, group);
+        for (const [index, finish] of group.entries()) outcomes.set(finish, ended[index] ?? "fenced");
+      }
+      const born = finishes.flatMap(({ jobId, children = [] }) => (landed.has(jobId) ? children : []));
+      const children = born.length === 0 ? [] : await insertSpecialJobs(query, born);
+      const admitted = await releaseKeys(
+        query,
+        finishes.filter((finish) => outcomes.get(finish) !== "fenced").flatMap(keyed),
+      );
+      return {
+        outcomes: finishes.map((finish) => outcomes.get(finish) ?? ("fenced" as const)),
+        history,
+        queues: [...children.filter((child) => child.state === "Enqueued"), ...admitted].map((job) => job.queue),
+      };
+    });
+    moveHistory(history);
+    ringQueues(queues);
+    return outcomes;
+  }
+
+  function ringQueues(queues: readonly string[]): void {
+    for (const queue of new Set(queues)) doorbell.ring({ kind: "queue", queue });
+  }
+
+  async function runSucceeded(
+    on: FinishPath,
+    workerId: WorkerId,
+    finishes: readonly Finish[],
+  ): Promise<readonly FinishOutcome[]> {
     const kinds = createKinds();
     const kindOf = finishes.map((finish) => kinds.numberOf(finish));
-    const [answer] = await database.prepared<SucceededAnswer>(FINISH_SUCCEEDED, [
+    const [answer] = await on.prepared<SucceededAnswer>(FINISH_SUCCEEDED, [
       workerId,
       plainArray(finishes.map((finish) => finish.jobId)),
       plainArray(finishes.map((finish) => finish.token)),
@@ -101,13 +168,18 @@ export function createExecutionStore({
       ...kinds.arrays(),
     ]);
     assert(answer !== undefined, "an aggregate answers with one row");
-    moveHistory(answer.history ?? []);
+    on.moveHistory(answer.history ?? []);
+    on.noteLanded?.(answer.landed === finishes.length ? finishes.map(({ jobId }) => jobId) : (answer.ids ?? []));
     if (answer.landed === finishes.length) return finishes.map(() => "landed");
-    return withReadBack(workerId, finishes, new Map((answer.ids ?? []).map((id) => [id, "landed"])));
+    return withReadBack(on, workerId, finishes, new Map((answer.ids ?? []).map((id) => [id, "landed"])));
   }
 
-  async function runOtherwise(workerId: WorkerId, finishes: readonly Finish[]): Promise<readonly FinishOutcome[]> {
-    const landed = await database.query<FinishedHistory & { next: string }>(FINISH_OTHERWISE, [
+  async function runOtherwise(
+    on: FinishPath,
+    workerId: WorkerId,
+    finishes: readonly Finish[],
+  ): Promise<readonly FinishOutcome[]> {
+    const landed = await on.query<FinishedHistory & { next: string }>(FINISH_OTHERWISE, [
       workerId,
       finishes.map((finish) => finish.jobId),
       finishes.map((finish) => String(finish.token)),
@@ -125,9 +197,11 @@ export function createExecutionStore({
       finishes.map((finish) => finish.bundleHash),
       finishes.map((finish) => finish.revision),
     ]);
-    moveHistory(landed);
+    on.moveHistory(landed);
     const wanted = new Map(finishes.map((finish) => [finish.jobId, finish.next]));
+    on.noteLanded?.(landed.flatMap((row) => (row.next === wanted.get(row.id) ? [row.id] : [])));
     return withReadBack(
+      on,
       workerId,
       finishes,
       new Map(landed.map((row) => [row.id, row.next === wanted.get(row.id) ? "landed" : "cancelled"])),
@@ -136,13 +210,14 @@ export function createExecutionStore({
 
   /** A finish that did not land is fenced, unless it is one whose first answer was lost on the way. */
   async function withReadBack(
+    on: FinishPath,
     workerId: WorkerId,
     finishes: readonly Finish[],
     outcomes: Map<JobId, FinishOutcome>,
   ): Promise<readonly FinishOutcome[]> {
     const missing = finishes.filter((finish) => !outcomes.has(finish.jobId));
     if (missing.length > 0) {
-      const rows = await database.query<{ job_id: JobId; cancelled: boolean }>(FIND_LANDED, [
+      const rows = await on.query<{ job_id: JobId; cancelled: boolean }>(FIND_LANDED, [
         workerId,
         missing.map((finish) => finish.jobId),
         missing.map((finish) => String(finish.token)),
@@ -212,7 +287,15 @@ export function createExecutionStore({
     },
 
     async deferDelivery(message, delayMs) {
-      const rows = await database.query(DEFER_DELIVERY, [message.jobId, String(message.token), Math.round(delayMs)]);
+      const { rows, admitted } = await database.transaction(async (query) => {
+        const rows = await query<{ id: JobId; key: string | null }>(DEFER_DELIVERY, [
+          message.jobId,
+          String(message.token),
+          Math.round(delayMs),
+        ]);
+        return { rows, admitted: await releaseKeys(query, rows.flatMap(withKey)) };
+      });
+      ringQueues(admitted.map((job) => job.queue));
       return rows.length > 0;
     },
 
@@ -235,19 +318,25 @@ export function createExecutionStore({
     },
 
     finishJob(workerId, finish) {
-      if (finish.next !== "Succeeded") return finishOtherwise({ workerId, finish });
-      const landing = finishSucceeded({ workerId, finish });
+      const isSpecial = (finish.concurrencyKey ?? null) !== null || (finish.children?.length ?? 0) > 0;
+      if (finish.next !== "Succeeded") return (isSpecial ? finishSpecial : finishOtherwise)({ workerId, finish });
+      const succeed = isSpecial ? finishSpecial : finishSucceeded;
+      const landing = succeed({ workerId, finish });
       if (finish.result === null) return landing;
       return landing.catch((error: unknown) => {
         // The work succeeded; only its result cannot be kept.
         if (!isDataRefused(error)) throw error;
         const resultError = `the result could not be stored: ${describeError(error)}`;
-        return finishSucceeded({ workerId, finish: { ...finish, result: null, resultError } });
+        return succeed({ workerId, finish: { ...finish, result: null, resultError } });
       });
     },
 
     async returnClaims(workerId, claims) {
-      await database.query(RETURN_CLAIMS, [workerId, ...pairs(claims)]);
+      const admitted = await database.transaction(async (query) => {
+        const rows = await query<{ id: JobId; key: string | null }>(RETURN_CLAIMS, [workerId, ...pairs(claims)]);
+        return releaseKeys(query, rows.flatMap(withKey));
+      });
+      ringQueues(admitted.map((job) => job.queue));
     },
 
     async markStarted(workerId, starts) {
@@ -284,6 +373,14 @@ export function createExecutionStore({
       requests.map(async (request) => (await run(request.workerId, [request.finish]))[0] ?? ("fenced" as const)),
     );
   }
+}
+
+function keyed({ jobId, concurrencyKey = null }: Finish): readonly KeyedJob[] {
+  return concurrencyKey === null ? [] : [{ id: jobId, key: concurrencyKey }];
+}
+
+function withKey({ id, key }: { readonly id: JobId; readonly key: string | null }): readonly KeyedJob[] {
+  return key === null ? [] : [{ id, key }];
 }
 
 /** Once more for what was locked: by a renewal it is free again, by a finish it is over. */

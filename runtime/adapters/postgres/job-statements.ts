@@ -188,11 +188,12 @@ with gone as (
 ),
 back as (
   insert into turno.jobs_live (
-    id, type, queue, state, priority, payload, payload_external, execution, generation, max_attempts, timeout_ms, dispatch_id,
+    id, type, queue, state, hold, priority, payload, payload_external, execution, generation, max_attempts, timeout_ms, dispatch_id,
     sort_at, run_at, created_at, enqueued_at, enqueued_why, concurrency_key, schedule, fire_at, fire_late_ms, object_id, parent_id, has_history
   )
-  select id, type, queue, 'Enqueued', priority, payload, payload_external, execution, generation + 1, max_attempts, timeout_ms,
-    nextval('turno.dispatch_seq'), now() - priority * interval '60 seconds', now(), created_at, greatest(now(), finished_at + interval '1 millisecond'), 'requeued', concurrency_key,
+  select id, type, queue, case when concurrency_key is null then 'Enqueued' else 'Scheduled' end, case when concurrency_key is not null then 'key' end,
+    priority, payload, payload_external, execution, generation + 1, max_attempts, timeout_ms,
+    case when concurrency_key is null then nextval('turno.dispatch_seq') end, now() - priority * interval '60 seconds', now(), created_at, greatest(now(), finished_at + interval '1 millisecond'), 'requeued', concurrency_key,
     schedule, fire_at, fire_late_ms, object_id, parent_id, true
   from gone
   returning id, queue, state, concurrency_key
@@ -236,7 +237,7 @@ with held as (
   returning j.id, before.enqueued_at
 )
 insert into turno.job_state_changes_live (job_id, at, from_state, to_state, reason)
-select id, enqueued_at + interval '1 microsecond', 'Enqueued', 'Scheduled', 'held' from held`;
+select id, enqueued_at + interval '1 millisecond', 'Enqueued', 'Scheduled', 'held' from held`;
 
 /** Removes a finished job and all that belongs to it. $1 uuid job. As REQUEUE_JOB's result. */
 export const DELETE_JOB = `

@@ -1,15 +1,22 @@
 import type { JobDefinition } from "../../config/objects.ts";
 import { assert } from "../../core/assert.ts";
 import type { JobId } from "../../core/ids.ts";
-import type { CreatedJob, JobStore } from "../../protocol/ports/jobs.ts";
+import type { CreatedJob, JobStore, NewJob } from "../../protocol/ports/jobs.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { type FinalState, isFinal, type JobState } from "../../protocol/states.ts";
+import { releaseKeys, takeKeys } from "./concurrency-keys.ts";
 import { CHANNEL, QUEUE_TOPIC } from "./doorbell.ts";
-import { CANCEL_JOB, DELETE_JOB, INSERT_JOBS, LOAD_JOB_TYPES, LOCK_FINISHED, REQUEUE_JOB } from "./job-statements.ts";
+import { type InsertedRow, insertSpecialJobs, jobArrays } from "./insert-jobs.ts";
+import {
+  CANCEL_JOB,
+  DELETE_JOB,
+  HOLD_REQUEUED,
+  INSERT_JOBS,
+  LOAD_JOB_TYPES,
+  LOCK_FINISHED,
+  REQUEUE_JOB,
+} from "./job-statements.ts";
 import type { Database } from "./pool.ts";
-
-/** Payloads above this many bytes of JSON are stored once, beside the row. */
-const INLINE_PAYLOAD_BYTES = 2_048;
 
 /**
  * After this long without an insert the next one rings with its own commit: the worker hears of it a round trip sooner.
@@ -22,38 +29,19 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
   let lastInsertMs = Number.NEGATIVE_INFINITY;
   return {
     async insertJobs(jobs) {
+      if (jobs.some((job) => (job.concurrencyKey ?? null) !== null || (job.parentId ?? null) !== null)) {
+        const rows = await database.transaction((query) => insertSpecialJobs(query, jobs));
+        return answer(jobs, rows, { ring: true });
+      }
       const nowMs = performance.now();
       const isAlone = nowMs - lastInsertMs >= ALONE_AFTER_MS;
       lastInsertMs = nowMs;
-      const payloads = jobs.map((job) => JSON.stringify(job.payload));
-      const rows = await database.prepared<{
-        id: JobId | null;
-        state: CreatedJob["state"];
-        queue: string;
-        unknown_type: string | null;
-      }>(INSERT_JOBS, [
-        jobs.map((job) => job.id),
-        jobs.map((job) => job.type),
-        jobs.map((job) => job.queue),
-        payloads,
-        payloads.map((payload) => Buffer.byteLength(payload) > INLINE_PAYLOAD_BYTES),
-        jobs.map((job) => job.priority),
-        jobs.map((job) => (job.due !== null && "at" in job.due ? job.due.at : null)),
-        jobs.map((job) => (job.due !== null && "afterMs" in job.due ? job.due.afterMs : null)),
-        jobs.map((job) => job.maxAttempts),
-        jobs.map((job) => job.timeoutMs),
+      const rows = await database.prepared<InsertedRow & { id: JobId | null }>(INSERT_JOBS, [
+        ...jobArrays(jobs),
         isAlone ? CHANNEL : null,
         QUEUE_TOPIC,
       ]);
-      const unknownTypes = rows.flatMap((row) => (row.unknown_type === null ? [] : [row.unknown_type]));
-      if (unknownTypes.length > 0) return { unknownTypes };
-      const created = new Map<JobId, CreatedJob>();
-      for (const { id, state, queue } of rows) if (id !== null) created.set(id, { id, state, queue });
-      if (!isAlone) {
-        const enqueued = [...created.values()].filter((job) => job.state === "Enqueued");
-        for (const queue of new Set(enqueued.map((job) => job.queue))) doorbell.ring({ kind: "queue", queue });
-      }
-      return { created: jobs.map((job) => present(created.get(job.id))) };
+      return answer(jobs, rows, { ring: !isAlone });
     },
 
     async loadJobTypes(types) {
@@ -62,7 +50,7 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
     },
 
     async cancelJob(id) {
-      const row = await findMoving(() => database.query<{ state: JobState; cancelled: boolean }>(CANCEL_JOB, [id]));
+      const row = await findMoving(() => cancel(id));
       if (row === undefined) return { kind: "not-found" };
       if (row.cancelled) return { kind: "cancelled" };
       if (isFinal(row.state)) return { kind: "finished", state: row.state satisfies FinalState };
@@ -71,26 +59,68 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
     },
 
     async requeueJob(id) {
-      const row = await findMoving(() =>
-        onFinished<{ state: JobState; queue: string; requeued: boolean }>(REQUEUE_JOB, id),
-      );
+      const row = await findMoving(() => requeue(id));
       if (row === undefined) return { kind: "not-found" };
       if (!row.requeued) return { kind: "refused", state: row.state };
-      doorbell.ring({ kind: "queue", queue: row.queue });
+      if (!row.held) doorbell.ring({ kind: "queue", queue: row.queue });
       return { kind: "requeued" };
     },
 
     async deleteJob(id) {
-      const row = await findMoving(() => onFinished<{ state: JobState; deleted: boolean }>(DELETE_JOB, id));
+      const row = await findMoving(() =>
+        onFinished(id, (query) => query<{ state: JobState; deleted: boolean }>(DELETE_JOB, [id])),
+      );
       if (row === undefined) return { kind: "not-found" };
       return row.deleted ? { kind: "deleted" } : { kind: "refused", state: row.state };
     },
   };
 
-  function onFinished<Row extends object>(statement: string, id: JobId): Promise<Row[]> {
+  function answer(
+    jobs: readonly NewJob[],
+    rows: readonly InsertedRow[],
+    { ring }: { readonly ring: boolean },
+  ): { readonly created: readonly CreatedJob[] } | { readonly unknownTypes: readonly string[] } {
+    const unknownTypes = rows.flatMap((row) => (row.unknown_type === null ? [] : [row.unknown_type]));
+    if (unknownTypes.length > 0) return { unknownTypes };
+    const created = new Map<JobId, CreatedJob>();
+    for (const { id, state, queue } of rows) if (id !== null) created.set(id, { id, state, queue });
+    if (ring) ringQueues([...created.values()].filter((job) => job.state === "Enqueued"));
+    return { created: jobs.map((job) => present(created.get(job.id))) };
+  }
+
+  function ringQueues(jobs: readonly { readonly queue: string }[]): void {
+    for (const queue of new Set(jobs.map((job) => job.queue))) doorbell.ring({ kind: "queue", queue });
+  }
+
+  /** Its concurrency key goes on in the same transaction. */
+  async function cancel(id: JobId): Promise<readonly { state: JobState; cancelled: boolean }[]> {
+    const { rows, admitted } = await database.transaction(async (query) => {
+      const rows = await query<{ state: JobState; cancelled: boolean; key: string | null }>(CANCEL_JOB, [id]);
+      const left = rows.flatMap(({ key }) => (key === null ? [] : [{ id, key }]));
+      return { rows, admitted: await releaseKeys(query, left) };
+    });
+    ringQueues(admitted);
+    return rows;
+  }
+
+  function requeue(
+    id: JobId,
+  ): Promise<readonly { state: JobState; queue: string; requeued: boolean; held: boolean }[]> {
+    return onFinished(id, async (query) => {
+      const rows = await query<{ state: JobState; queue: string; requeued: boolean; key: string | null }>(REQUEUE_JOB, [
+        id,
+      ]);
+      const keys = rows.flatMap(({ key }) => key ?? []);
+      const held = keys.length > 0 && !(await takeKeys(query, keys)).some((job) => job.id === id);
+      if (held) await query(HOLD_REQUEUED, [id]);
+      return rows.map((row) => ({ ...row, held }));
+    });
+  }
+
+  function onFinished<Result>(id: JobId, act: (query: Database["query"]) => Promise<Result>): Promise<Result> {
     return database.transaction(async (query) => {
       await query(LOCK_FINISHED, [id]);
-      return query<Row>(statement, [id]);
+      return act(query);
     });
   }
 }

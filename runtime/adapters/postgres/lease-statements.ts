@@ -40,6 +40,7 @@ select id, dispatch_id, lease_counter from turno.jobs_live where state = 'Proces
  * Processing → Enqueued with a new token, Failed when the budget of losses is spent, Cancelled when asked for. Rows that are
  * locked at this moment are passed over: somebody works on them, so they are not lost.
  * $1 uuid[] jobs · $2 bigint[] tokens · $3 int[] lease counters: all three are looked at again on the locked row.
+ * A job that goes on keeps its concurrency key; \`key\`: what one that has ended had.
  */
 export const RECOVER_JOBS = `
 with input as (
@@ -128,6 +129,6 @@ counted as (
   from (select queue, next from back union all select queue, next from ended) as moved
   group by queue
 )
-select id, owner, token, next, queue from back
+select id, owner, token, next, queue, null as key from back
 union all
-select id, owner, token, next, queue from ended`;
+select id, owner, token, next, queue, concurrency_key from ended`;

@@ -2,9 +2,20 @@ import type { JobId, WorkerId } from "../../core/ids.ts";
 import type { Ownership } from "../../protocol/ports/jobs.ts";
 import type { LeaseStore, LostJob } from "../../protocol/ports/leases.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
+import { releaseKeys } from "./concurrency-keys.ts";
 import { pairs, toToken } from "./execution-store.ts";
 import { OBSERVE_LEASES, RECOVER_JOBS, RENEW_LEASES } from "./lease-statements.ts";
 import type { Database } from "./pool.ts";
+
+interface RecoveredRow {
+  readonly id: JobId;
+  readonly owner: WorkerId;
+  readonly token: string;
+  readonly next: LostJob["next"];
+  readonly queue: string;
+  /** The concurrency key of a job that has ended. */
+  readonly key: string | null;
+}
 
 /** Leases on a pool of their own with a short statement limit, so that nothing else can starve a renewal. */
 export function createLeaseStore(database: Database, doorbell: Pick<Doorbell, "ring">): LeaseStore {
@@ -34,16 +45,16 @@ export function createLeaseStore(database: Database, doorbell: Pick<Doorbell, "r
     },
 
     async recoverJobs(suspects) {
-      const rows = await database.query<{
-        id: JobId;
-        owner: WorkerId;
-        token: string;
-        next: LostJob["next"];
-        queue: string;
-      }>(RECOVER_JOBS, [...pairs(suspects), suspects.map((suspect) => suspect.leaseCounter)]);
-      for (const queue of new Set(rows.filter((row) => row.next === "Enqueued").map((row) => row.queue))) {
-        doorbell.ring({ kind: "queue", queue });
-      }
+      const { rows, admitted } = await database.transaction(async (query) => {
+        const rows = await query<RecoveredRow & { id: JobId }>(RECOVER_JOBS, [
+          ...pairs(suspects),
+          suspects.map((suspect) => suspect.leaseCounter),
+        ]);
+        const left = rows.flatMap(({ id, key }) => (key === null ? [] : [{ id, key }]));
+        return { rows, admitted: await releaseKeys(query, left) };
+      });
+      const runnable = [...rows.filter((row) => row.next === "Enqueued"), ...admitted];
+      for (const queue of new Set(runnable.map((row) => row.queue))) doorbell.ring({ kind: "queue", queue });
       return rows.map((row) => ({ jobId: row.id, token: toToken(row.token), workerId: row.owner, next: row.next }));
     },
   };
