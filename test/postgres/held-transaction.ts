@@ -31,3 +31,21 @@ export async function untilBlocked(database: Pick<Database, "query">, statements
     if ((row?.waiting ?? 0) >= statements) return;
   }
 }
+
+/** The first has run and is not committed when the second starts; it commits once the second waits for it, or is over. */
+export async function runBehind<First, Second>(
+  at: { readonly address: DatabaseAddress; readonly database: Pick<Database, "query"> },
+  first: (held: Database) => Promise<First>,
+  second: () => Promise<Second>,
+): Promise<readonly [First, Second]> {
+  const held = await holdTransaction(at.address);
+  const before = await first(held.database);
+  const running = second();
+  const settled = running.then(
+    () => true,
+    () => true,
+  );
+  await Promise.race([settled, untilBlocked(at.database)]);
+  await held.commit();
+  return [before, await running];
+}

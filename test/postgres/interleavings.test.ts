@@ -13,7 +13,7 @@ import type { ScheduleStep } from "../../runtime/protocol/ports/schedules.ts";
 import { finishOf, retryOf, scheduleSpec } from "../contract/definitions.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { declareJobType, declareSchedule, jobDefinition } from "../support/declare.ts";
-import { type HeldTransaction, holdTransaction, untilBlocked } from "./held-transaction.ts";
+import { holdTransaction, runBehind } from "./held-transaction.ts";
 
 const noRing = { ring: () => {} };
 
@@ -125,21 +125,11 @@ async function runsOf(schedule: string): Promise<number> {
   return (await database.query("select id from turno.jobs where schedule = $1", [schedule])).length;
 }
 
-/** The first has run and is not committed when the second starts; it commits once the second waits for it. */
-async function behind<First, Second>(
+function behind<First, Second>(
   first: (held: Database) => Promise<First>,
   second: () => Promise<Second>,
 ): Promise<readonly [First, Second]> {
-  const held: HeldTransaction = await holdTransaction(testDatabase.address);
-  const before = await first(held.database);
-  const running = second();
-  const settled = running.then(
-    () => true,
-    () => true,
-  );
-  await Promise.race([settled, untilBlocked(database)]);
-  await held.commit();
-  return [before, await running];
+  return runBehind({ address: testDatabase.address, database }, first, second);
 }
 
 describe("behind a transaction that is about to commit", () => {

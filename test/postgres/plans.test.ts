@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import {
+  FIND_FREE_KEYS,
+  FIND_STALE_KEYS,
+  HAND_OVER_KEYS,
+  LOCK_OWNED_KEYS,
+  TAKE_FREE_KEYS,
+} from "../../runtime/adapters/postgres/concurrency-statements.ts";
+import {
   CLAIM_JOBS,
   CLAIM_RECOVERED_JOB,
   COUNT_TAKEN,
@@ -137,13 +144,78 @@ it("no statement of the time reads more than what is due", async () => {
   const jobs = due.map((_, index) => `00000000-0000-7000-8000-${String(index).padStart(12, "0")}`);
   const statements: Readonly<Record<string, readonly [string, readonly unknown[]]>> = {
     due: [LOAD_DUE_SCHEDULES, [50]],
-    apply: [APPLY_STEPS, [names, instants, hashes, instants, names, instants, jobs, [], [], [], []]],
+    apply: [APPLY_STEPS, [names, instants, hashes, instants, names, instants, jobs, [], [], [], [], jobs.map(() => 0)]],
     wake: [WAKE_FINISHED, []],
     onStart: [LOAD_ON_START, []],
     nextDue: [NEXT_DUE, []],
     promote: [PROMOTE_DUE, [50]],
     release: [RELEASE_UNHANDLED, [50]],
   };
+  for (const [name, [statement, values]] of Object.entries(statements))
+    expect({ name, flaws: await flaws(statement, values) }).toEqual({ name, flaws: [] });
+});
+
+/** Blocks that a statement looks at, with all it does undone. */
+async function blocks(statement: string, values: readonly unknown[]): Promise<number> {
+  const undone = new Error("undone");
+  let found = 0;
+  await database
+    .transaction(async (query) => {
+      const [row] = await query<{ "QUERY PLAN": [{ Plan: Record<string, number> }] }>(
+        `explain (analyze, buffers, format json) ${statement}`,
+        values,
+      );
+      const { Plan } = (row as { "QUERY PLAN": [{ Plan: Record<string, number> }] })["QUERY PLAN"][0];
+      found = (Plan["Shared Hit Blocks"] ?? 0) + (Plan["Shared Read Blocks"] ?? 0);
+      throw undone;
+    })
+    .catch((error: unknown) => {
+      if (error !== undone) throw error;
+    });
+  return found;
+}
+
+const WAITING = 100_000;
+
+it("a hundred thousand jobs that wait for one concurrency key cost the others nothing", async () => {
+  const some = owned.slice(0, 50);
+  const pairs = [WORKER, some.map(({ id }) => id), some.map(({ dispatch_id: token }) => token)];
+  const each = (value: unknown) => some.map(() => value);
+  const statements: Readonly<Record<string, readonly [string, readonly unknown[]]>> = {
+    claim: [CLAIM_JOBS, FROM_START],
+    succeed: [FINISH_SUCCEEDED, [...pairs, each("1"), each(null), each(5), each(1), [1], ["b"], [1]]],
+    promote: [PROMOTE_DUE, [50]],
+    release: [RELEASE_UNHANDLED, [50]],
+    nextDue: [NEXT_DUE, []],
+    take: [TAKE_FREE_KEYS, [["another"]]],
+    leave: [LOCK_OWNED_KEYS, [["hot"], ["00000000-0000-7000-8000-00000000000b"]]],
+    handOver: [HAND_OVER_KEYS, [["hot"]]],
+    findFree: [FIND_FREE_KEYS, ["", 2_000]],
+    findStale: [FIND_STALE_KEYS, ["", 2_000]],
+  };
+  const measure = async () => {
+    const found: [string, number][] = [];
+    for (const [name, [statement, values]] of Object.entries(statements))
+      found.push([name, await blocks(statement, values)]);
+    return new Map(found);
+  };
+  const insertWaiting = (from: number, to: number) =>
+    database.query(
+      `insert into turno.jobs_live (id, type, queue, sort_at, run_at, state, hold, concurrency_key)
+       select gen_random_uuid(), 'work', 'q1', now() + n * interval '1 ms', now(), 'Scheduled', 'key', 'hot' from generate_series($1::int, $2::int) as n`,
+      [from, to],
+    );
+  await insertWaiting(1, 10);
+  await database.query("insert into turno.concurrency_keys (key, job_id) values ('hot', $1)", [owned[0]?.id]);
+  await database.query("vacuum analyze turno.jobs_live, turno.concurrency_keys");
+  await measure();
+  const before = await measure();
+  await insertWaiting(11, WAITING);
+  await database.query("vacuum analyze turno.jobs_live, turno.concurrency_keys");
+  await measure();
+  const after = await measure();
+  const dearer = [...after].filter(([name, count]) => count > (before.get(name) ?? 0) * 1.5 + 20);
+  expect(dearer).toEqual([]);
   for (const [name, [statement, values]] of Object.entries(statements))
     expect({ name, flaws: await flaws(statement, values) }).toEqual({ name, flaws: [] });
 });
