@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { createWebApp } from "../web/app.ts";
 import { parseApiKeys } from "../web/auth.ts";
+import { createHealthApp } from "../web/health-app.ts";
 import { checkListenAddress } from "../web/security.ts";
 import { startWebServer, type WebServer } from "../web/server.ts";
 import { openFolderSource } from "./adapters/files/folder-source.ts";
@@ -10,6 +11,7 @@ import { createHandlerHost } from "./adapters/handlers/host.ts";
 import { createCleanupStore } from "./adapters/postgres/cleanup-store.ts";
 import { createDoorbell } from "./adapters/postgres/doorbell.ts";
 import { createExecutionStore } from "./adapters/postgres/execution-store.ts";
+import { createFireHistory } from "./adapters/postgres/fire-history.ts";
 import { createJobStore } from "./adapters/postgres/job-store.ts";
 import { createLeaseStore } from "./adapters/postgres/lease-store.ts";
 import { checkSchema } from "./adapters/postgres/migrate.ts";
@@ -28,6 +30,7 @@ import { type CompiledPayloadSchema, compilePayloadSchema, createPayloadValidato
 import { describeError } from "./core/errors.ts";
 import type { Json } from "./core/json.ts";
 import type { Logger } from "./core/logger.ts";
+import type { HealthCheck } from "./protocol/ports/panel.ts";
 import type { ProjectSnapshot } from "./protocol/ports/revisions.ts";
 import { createLook, type LookOptions } from "./reconcile/look.ts";
 import { createChildIntake } from "./services/child-jobs.ts";
@@ -79,6 +82,7 @@ export function openStores({ address, role, poolSize, logger }: StoreOptions) {
     cleanup: createCleanupStore(database),
     revisions: createRevisionStore(database),
     panel: createPanelQueries(panelDatabase),
+    history: createFireHistory(database, doorbell),
     async close(): Promise<void> {
       await doorbell.close();
       await Promise.all([database.close(), leaseDatabase.close(), panelDatabase.close()]);
@@ -99,6 +103,7 @@ export function composeWebApp({ stores, settings, logger }: WebOptions) {
     intake: createJobIntake({ store: stores.jobs, ids: systemIds, validatePayload: createPayloadValidator() }),
     schedules: stores.schedules,
     panel: stores.panel,
+    history: stores.history,
     forecastFires: (spec, { after, until, limit }) => firesBetween(spec.timing, after, until, limit),
     async health() {
       try {
@@ -188,6 +193,7 @@ export async function startWorker(
     ids: systemIds,
     settings,
     checkPayload: createPayloadCheck(),
+    wallMs: () => Date.now(),
     clock: systemClock,
     random: systemRandom,
     observer: createEventLog(logger),
@@ -200,6 +206,26 @@ export async function startWorker(
       await host.close();
     },
   };
+}
+
+/** The health checks of a worker, which has no API: 503 while the database does not hear it or leases cannot be renewed. */
+export async function startWorkerHealth(options: {
+  /** Null: the worker has not started yet. */
+  readonly readiness: () => ReturnType<WorkerRole["readiness"]> | null;
+  readonly host: string;
+  readonly port: number;
+  readonly logger: Logger;
+}): Promise<WebServer> {
+  const { readiness, host, port, logger } = options;
+  const check = (up: boolean): HealthCheck => ({ status: up ? "up" : "down", detail: null });
+  const app = createHealthApp({
+    logger,
+    health: async () => {
+      const { database, leases } = readiness() ?? { database: false, leases: true };
+      return { database: check(database), leases: check(leases) };
+    },
+  });
+  return startWebServer({ app, host, port, clock: systemClock });
 }
 
 /** Compiles each definition's schema once. */

@@ -1,15 +1,15 @@
 import type { Json, JsonObject } from "../core/json.ts";
+import type { CalendarDays } from "../time/calendar.ts";
 import type { MisfirePolicy } from "../time/due.ts";
 import type { Timing } from "../time/timing.ts";
 
-export type { CalendarDays } from "../time/calendar.ts";
 export type { Timing } from "../time/timing.ts";
 
 /**
  * Declared documents after validation and normalization: defaults filled in, durations in milliseconds, references
  * checked, frozen. This is what plans compare, what the database keeps and what workers run by.
  */
-export type ObjectKind = "Project" | "Queue" | "Policy" | "Job" | "Schedule";
+export type ObjectKind = "Project" | "Queue" | "Policy" | "Job" | "Schedule" | "Calendar";
 
 export interface ConfigObject<Kind extends ObjectKind = ObjectKind, Spec = ObjectSpec> {
   readonly kind: Kind;
@@ -28,8 +28,9 @@ export type PolicyObject = ConfigObject<"Policy", PolicySpec>;
 export type JobObject = ConfigObject<"Job", JobSpec>;
 export type ScheduleObject = ConfigObject<"Schedule", ScheduleSpec>;
 export type ProjectObject = ConfigObject<"Project", ProjectSpec>;
-export type DeclaredObject = QueueObject | PolicyObject | JobObject | ScheduleObject;
-export type ObjectSpec = ProjectSpec | QueueSpec | PolicySpec | JobSpec | ScheduleSpec;
+export type CalendarObject = ConfigObject<"Calendar", CalendarSpec>;
+export type DeclaredObject = QueueObject | PolicyObject | JobObject | ScheduleObject | CalendarObject;
+export type ObjectSpec = ProjectSpec | QueueSpec | PolicySpec | JobSpec | ScheduleSpec | CalendarSpec;
 
 export interface QueueSpec {
   /** Jobs of this queue that may run at once on the whole fleet; null: no limit. */
@@ -102,6 +103,15 @@ export interface ScheduleSpec {
   readonly suspend: boolean;
 }
 
+export interface CalendarSpec extends Omit<CalendarDays, "name"> {
+  /** Path of the imported file, as written; its days are among the others. */
+  readonly ics: string | null;
+  /** The last day it is kept up for, `2026-12-31`. */
+  readonly validUntil: string | null;
+  /** Schedules with all of these labels exclude it; null: only those that name it use it. */
+  readonly appliesTo: { readonly labels: Readonly<Record<string, string>> } | null;
+}
+
 /** What is expected of a schedule's runs, and the job type that tells people when it did not come. */
 export interface SlaSpec {
   /** `08:00`, in the schedule's zone: a run that was due since the day before has succeeded by then. */
@@ -128,6 +138,7 @@ export interface RuntimeSettings {
     readonly leaseDurationMs: number;
     readonly leaseRenewalMs: number;
     readonly heartbeatMs: number;
+    readonly maxClockSkewMs: number;
     readonly shutdownTimeoutMs: number;
   };
   readonly scheduler: { readonly intervalMs: number; readonly batchSize: number };

@@ -2,7 +2,7 @@
 import type { Json, JsonObject } from "../core/json.ts";
 
 /** Kinds of documents. */
-export const KINDS = ["Project","Queue","Policy","Job","Schedule"] as const;
+export const KINDS = ["Project","Queue","Policy","Job","Schedule","Calendar"] as const;
 
 // The types are those of valid documents with their defaults filled in.
 
@@ -47,9 +47,9 @@ export interface ProjectDocument {
       /** Defaults of Schedule documents. */
       readonly Schedule: {
         /** As in Schedule. */
-        readonly concurrencyPolicy?: "Forbid" | "Allow";
+        readonly concurrencyPolicy?: "Forbid" | "Allow" | "Queue" | "Replace";
         /** As in Schedule. */
-        readonly misfirePolicy?: "latest" | "none";
+        readonly misfirePolicy?: "latest" | "none" | "all";
       };
     };
     /** Settings of the processes, read when they start. Every leaf can be overridden by an environment variable, and `${env:NAME}` and `${file:/path}` stand for secrets. */
@@ -93,6 +93,8 @@ export interface RuntimeDocument {
     readonly leaseRenewal: string;
     /** Time between two signs of life of a worker. */
     readonly heartbeat: string;
+    /** A worker whose clock differs more from the database's leads nothing; it runs jobs all the same. */
+    readonly maxClockSkew: string;
     /** How long a stopping worker waits for running jobs before it aborts them. */
     readonly shutdownTimeout: string;
   };
@@ -239,8 +241,8 @@ export interface ScheduleDocument {
   readonly spec: {
     /** Name of the Job it makes. */
     readonly job: string;
-    /** Cron expression of 5 fields, or 6 with the seconds first; also @hourly and its kind. */
-    readonly cron?: string;
+    /** Cron expression of 5 fields, or 6 with the seconds first; also @hourly and its kind, and `H` for a value hashed from the schedule's name. A list fires when any of its expressions does. */
+    readonly cron?: string | readonly string[];
     /** Fixed interval: `5m` is anchored at the epoch, `{ interval: 40s, from: finish }` counts from the end of the previous run. */
     readonly every?: string | {
       /** Time between two fires. */
@@ -252,16 +254,83 @@ export interface ScheduleDocument {
     readonly at?: string;
     /** Time zone of the cron expression and of every time shown. Absent: the project's; one of the two must be given. */
     readonly timeZone?: string;
+    /** What a clock change does to the cron expressions, where the rule is not to be followed: fixed times fire once, open ones follow real time. */
+    readonly dst?: {
+      /** A time that does not exist on a day: `shift` fires at the end of the gap, `skip` not at all. Absent: `shift` for fixed times, `skip` for open ones. */
+      readonly gap?: "shift" | "skip";
+      /** A time that occurs twice. Absent: `first` for fixed times, `both` for open ones. */
+      readonly fold?: "first" | "second" | "both";
+    };
+    /** Names of Calendars whose days it keeps to. Days are those of its time zone. */
+    readonly calendars?: {
+      /** It fires only on days of one of these. Absent: on every day. */
+      readonly include: readonly string[];
+      /** It does not fire on days of any of these. */
+      readonly exclude: readonly string[];
+    };
+    /** Starts its jobs later than their instant, so that many schedules of one instant spread. The instant stays what the fire is known by. */
+    readonly jitter?: {
+      /** The largest delay. */
+      readonly max: string;
+      /** `stable` is the same delay at every fire, hashed from the schedule's name; `random` another one each time. */
+      readonly mode: "stable" | "random";
+    };
     /** Payload of every job it makes; checked against the job's schema. */
     readonly payload: Json;
-    /** While a run of this schedule is on its way: `Forbid` skips the new one and records why, `Allow` runs both. */
-    readonly concurrencyPolicy: "Forbid" | "Allow";
-    /** What missed instants are owed: `latest` one run for the newest of them, `none` nothing. */
-    readonly misfirePolicy: "latest" | "none";
+    /** While a run of this schedule is on its way: `Forbid` skips the new one and records why, `Allow` runs both, `Queue` lets one wait for its end, `Replace` cancels it and starts the new one when it has ended. */
+    readonly concurrencyPolicy: "Forbid" | "Allow" | "Queue" | "Replace";
+    /** What missed instants are owed: `latest` one run for the newest of them, `none` nothing, `all` a run each, the oldest first. */
+    readonly misfirePolicy: "latest" | "none" | "all";
+    /** How late a missed instant may still run. Absent: under `latest` until the next one is due, under `all` without end. */
+    readonly startingDeadline?: string;
+    /** Missed instants that `misfirePolicy: all` runs at most, the newest of them. Absent: 50. */
+    readonly maxCatchupRuns?: number;
+    /** What is expected of its runs. One that was expected and did not come is recorded, counted and told. */
+    readonly sla?: {
+      /** Time of the day, in its time zone, by which what fired since the day before has a success. */
+      readonly finishBy?: string;
+      /** The last success is never longer ago. */
+      readonly maxAge?: string;
+      /** Name of the Job that tells people. Its payload: `schedule`, `expectation` (`finish-by` or `max-age`), `dueAt`, `lastSuccessAt`. */
+      readonly notify?: string;
+    };
     /** Also fires once at every cold start of the installation; not per process, edit or change of leader. */
     readonly runOnStart: boolean;
     /** Does not fire. Nothing is owed for the suspended time. */
     readonly suspend: boolean;
+  };
+}
+
+/** Days and stretches of time, such as holidays or a freeze. A Schedule names it in `calendars`; with `appliesTo` it keeps a whole group of schedules from firing. */
+export interface CalendarDocument {
+  /** Version of this format. */
+  readonly apiVersion: "turno/v1";
+  /** What this document declares. */
+  readonly kind: "Calendar";
+  readonly metadata: MetadataDocument;
+  readonly spec: {
+    /** Whole days, in the time zone of the schedule that uses the calendar. */
+    readonly dates: readonly string[];
+    /** Stretches of days or of time. */
+    readonly ranges: readonly {
+      /** The first day; or the first moment, in the schedule's time zone unless it has an offset. */
+      readonly from: string;
+      /** The last day, which belongs to it; or the moment at which it ends. */
+      readonly to: string;
+      /** Shown with every fire that it leaves out. */
+      readonly reason?: string;
+    }[];
+    /** Days of every week. */
+    readonly weekdays: readonly ("MON" | "TUE" | "WED" | "THU" | "FRI" | "SAT" | "SUN")[];
+    /** iCalendar file whose events are added, relative to this file: days, times, RRULE, RDATE and EXDATE. Events that repeat without an end need `validUntil`. */
+    readonly ics?: string;
+    /** The last day that it is kept up for. A warning comes from 30 days before it. */
+    readonly validUntil?: string;
+    /** Keeps every schedule with these labels from firing on its days, as if each excluded it. Absent: only schedules that name it use it. */
+    readonly appliesTo?: {
+      /** Labels that a schedule must have, all of them; none of them (`{}`) means every schedule. */
+      readonly labels: Readonly<Record<string, string>>;
+    };
   };
 }
 
@@ -285,7 +354,8 @@ export const TURNO_SCHEMA: JsonObject = {
         "Queue",
         "Policy",
         "Job",
-        "Schedule"
+        "Schedule",
+        "Calendar"
       ]
     }
   },
@@ -363,6 +433,21 @@ export const TURNO_SCHEMA: JsonObject = {
       },
       "then": {
         "$ref": "#/$defs/Schedule"
+      }
+    },
+    {
+      "if": {
+        "properties": {
+          "kind": {
+            "const": "Calendar"
+          }
+        },
+        "required": [
+          "kind"
+        ]
+      },
+      "then": {
+        "$ref": "#/$defs/Calendar"
       }
     }
   ],
@@ -560,9 +645,7 @@ export const TURNO_SCHEMA: JsonObject = {
                     "concurrencyPolicy": {
                       "enum": [
                         "Forbid",
-                        "Allow"
-                      ],
-                      "plannedValues": [
+                        "Allow",
                         "Queue",
                         "Replace"
                       ],
@@ -571,9 +654,7 @@ export const TURNO_SCHEMA: JsonObject = {
                     "misfirePolicy": {
                       "enum": [
                         "latest",
-                        "none"
-                      ],
-                      "plannedValues": [
+                        "none",
                         "all"
                       ],
                       "description": "As in Schedule."
@@ -764,6 +845,13 @@ export const TURNO_SCHEMA: JsonObject = {
               "durationMaximum": "5m",
               "default": "5s",
               "description": "Time between two signs of life of a worker."
+            },
+            "maxClockSkew": {
+              "$ref": "#/$defs/duration",
+              "durationMinimum": "100ms",
+              "durationMaximum": "1d",
+              "default": "30s",
+              "description": "A worker whose clock differs more from the database's leads nothing; it runs jobs all the same."
             },
             "shutdownTimeout": {
               "$ref": "#/$defs/duration",
@@ -1310,14 +1398,8 @@ export const TURNO_SCHEMA: JsonObject = {
           "additionalProperties": false,
           "plannedProperties": [
             "workflow",
-            "startingDeadline",
-            "maxCatchupRuns",
-            "jitter",
-            "calendars",
-            "dst",
             "onRemove",
-            "deletionPolicy",
-            "sla"
+            "deletionPolicy"
           ],
           "required": [
             "job"
@@ -1345,14 +1427,30 @@ export const TURNO_SCHEMA: JsonObject = {
               "description": "Name of the Job it makes."
             },
             "cron": {
-              "type": "string",
+              "type": [
+                "string",
+                "array"
+              ],
               "minLength": 1,
               "maxLength": 256,
-              "expected": "a cron expression such as \"0 6 * * 1-5\"",
-              "description": "Cron expression of 5 fields, or 6 with the seconds first; also @hourly and its kind.",
+              "minItems": 1,
+              "maxItems": 20,
+              "items": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 256,
+                "expected": "a cron expression such as \"0 6 * * 1-5\""
+              },
+              "expected": "a cron expression such as \"0 6 * * 1-5\", or a list of them",
+              "description": "Cron expression of 5 fields, or 6 with the seconds first; also @hourly and its kind, and `H` for a value hashed from the schedule's name. A list fires when any of its expressions does.",
               "examples": [
                 "0 6 * * 1-5",
-                "@hourly"
+                "@hourly",
+                "H 5 * * *",
+                [
+                  "0 6 * * 1-5",
+                  "0 9 * * SAT"
+                ]
               ]
             },
             "every": {
@@ -1404,6 +1502,89 @@ export const TURNO_SCHEMA: JsonObject = {
               "$ref": "#/$defs/timeZone",
               "description": "Time zone of the cron expression and of every time shown. Absent: the project's; one of the two must be given."
             },
+            "dst": {
+              "type": "object",
+              "additionalProperties": false,
+              "description": "What a clock change does to the cron expressions, where the rule is not to be followed: fixed times fire once, open ones follow real time.",
+              "properties": {
+                "gap": {
+                  "enum": [
+                    "shift",
+                    "skip"
+                  ],
+                  "description": "A time that does not exist on a day: `shift` fires at the end of the gap, `skip` not at all. Absent: `shift` for fixed times, `skip` for open ones."
+                },
+                "fold": {
+                  "enum": [
+                    "first",
+                    "second",
+                    "both"
+                  ],
+                  "description": "A time that occurs twice. Absent: `first` for fixed times, `both` for open ones."
+                }
+              }
+            },
+            "calendars": {
+              "type": "object",
+              "additionalProperties": false,
+              "description": "Names of Calendars whose days it keeps to. Days are those of its time zone.",
+              "properties": {
+                "include": {
+                  "type": "array",
+                  "maxItems": 20,
+                  "items": {
+                    "$ref": "#/$defs/name"
+                  },
+                  "default": [],
+                  "description": "It fires only on days of one of these. Absent: on every day."
+                },
+                "exclude": {
+                  "type": "array",
+                  "maxItems": 20,
+                  "items": {
+                    "$ref": "#/$defs/name"
+                  },
+                  "default": [],
+                  "description": "It does not fire on days of any of these."
+                }
+              },
+              "examples": [
+                {
+                  "exclude": [
+                    "feriados-br"
+                  ]
+                }
+              ]
+            },
+            "jitter": {
+              "type": "object",
+              "additionalProperties": false,
+              "required": [
+                "max"
+              ],
+              "description": "Starts its jobs later than their instant, so that many schedules of one instant spread. The instant stays what the fire is known by.",
+              "properties": {
+                "max": {
+                  "$ref": "#/$defs/duration",
+                  "durationMinimum": "1s",
+                  "durationMaximum": "1d",
+                  "description": "The largest delay."
+                },
+                "mode": {
+                  "enum": [
+                    "stable",
+                    "random"
+                  ],
+                  "default": "stable",
+                  "description": "`stable` is the same delay at every fire, hashed from the schedule's name; `random` another one each time."
+                }
+              },
+              "examples": [
+                {
+                  "max": "5m"
+                }
+              ]
+            },
             "payload": {
               "default": {},
               "description": "Payload of every job it makes; checked against the job's schema."
@@ -1411,25 +1592,62 @@ export const TURNO_SCHEMA: JsonObject = {
             "concurrencyPolicy": {
               "enum": [
                 "Forbid",
-                "Allow"
-              ],
-              "plannedValues": [
+                "Allow",
                 "Queue",
                 "Replace"
               ],
               "default": "Forbid",
-              "description": "While a run of this schedule is on its way: `Forbid` skips the new one and records why, `Allow` runs both."
+              "description": "While a run of this schedule is on its way: `Forbid` skips the new one and records why, `Allow` runs both, `Queue` lets one wait for its end, `Replace` cancels it and starts the new one when it has ended."
             },
             "misfirePolicy": {
               "enum": [
                 "latest",
-                "none"
-              ],
-              "plannedValues": [
+                "none",
                 "all"
               ],
               "default": "latest",
-              "description": "What missed instants are owed: `latest` one run for the newest of them, `none` nothing."
+              "description": "What missed instants are owed: `latest` one run for the newest of them, `none` nothing, `all` a run each, the oldest first."
+            },
+            "startingDeadline": {
+              "$ref": "#/$defs/duration",
+              "durationMinimum": "1s",
+              "description": "How late a missed instant may still run. Absent: under `latest` until the next one is due, under `all` without end."
+            },
+            "maxCatchupRuns": {
+              "type": "integer",
+              "minimum": 1,
+              "maximum": 1000,
+              "unit": "runs",
+              "description": "Missed instants that `misfirePolicy: all` runs at most, the newest of them. Absent: 50."
+            },
+            "sla": {
+              "type": "object",
+              "additionalProperties": false,
+              "description": "What is expected of its runs. One that was expected and did not come is recorded, counted and told.",
+              "properties": {
+                "finishBy": {
+                  "type": "string",
+                  "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$",
+                  "expected": "a time of the day such as 08:00",
+                  "description": "Time of the day, in its time zone, by which what fired since the day before has a success."
+                },
+                "maxAge": {
+                  "$ref": "#/$defs/duration",
+                  "durationMinimum": "1m",
+                  "description": "The last success is never longer ago."
+                },
+                "notify": {
+                  "$ref": "#/$defs/name",
+                  "description": "Name of the Job that tells people. Its payload: `schedule`, `expectation` (`finish-by` or `max-age`), `dueAt`, `lastSuccessAt`."
+                }
+              },
+              "examples": [
+                {
+                  "finishBy": "08:00",
+                  "maxAge": "26h",
+                  "notify": "ops.alert"
+                }
+              ]
             },
             "runOnStart": {
               "type": "boolean",
@@ -1458,6 +1676,184 @@ export const TURNO_SCHEMA: JsonObject = {
             "payload": {
               "lote": 7
             }
+          }
+        }
+      ]
+    },
+    "Calendar": {
+      "title": "Calendar",
+      "description": "Days and stretches of time, such as holidays or a freeze. A Schedule names it in `calendars`; with `appliesTo` it keeps a whole group of schedules from firing.",
+      "type": "object",
+      "additionalProperties": false,
+      "required": [
+        "apiVersion",
+        "kind",
+        "metadata",
+        "spec"
+      ],
+      "properties": {
+        "apiVersion": {
+          "$ref": "#/$defs/apiVersion"
+        },
+        "kind": {
+          "const": "Calendar",
+          "description": "What this document declares."
+        },
+        "metadata": {
+          "$ref": "#/$defs/metadata"
+        },
+        "spec": {
+          "type": "object",
+          "additionalProperties": false,
+          "properties": {
+            "dates": {
+              "type": "array",
+              "maxItems": 5000,
+              "items": {
+                "type": "string",
+                "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+                "expected": "a date such as 2026-12-25"
+              },
+              "default": [],
+              "description": "Whole days, in the time zone of the schedule that uses the calendar.",
+              "examples": [
+                [
+                  "2026-12-25",
+                  "2027-01-01"
+                ]
+              ]
+            },
+            "ranges": {
+              "type": "array",
+              "maxItems": 1000,
+              "default": [],
+              "description": "Stretches of days or of time.",
+              "items": {
+                "type": "object",
+                "additionalProperties": false,
+                "required": [
+                  "from",
+                  "to"
+                ],
+                "properties": {
+                  "from": {
+                    "type": "string",
+                    "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?)?$",
+                    "expected": "a date such as 2026-12-24, a time such as 2026-12-24T18:00, or an instant such as 2026-12-24T18:00:00-03:00",
+                    "description": "The first day; or the first moment, in the schedule's time zone unless it has an offset."
+                  },
+                  "to": {
+                    "type": "string",
+                    "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?)?$",
+                    "expected": "a date such as 2026-12-26, a time such as 2026-12-26T06:00, or an instant such as 2026-12-26T06:00:00-03:00",
+                    "description": "The last day, which belongs to it; or the moment at which it ends."
+                  },
+                  "reason": {
+                    "type": "string",
+                    "maxLength": 200,
+                    "description": "Shown with every fire that it leaves out."
+                  }
+                }
+              },
+              "examples": [
+                [
+                  {
+                    "from": "2026-12-24T18:00",
+                    "to": "2026-12-26",
+                    "reason": "year end freeze"
+                  }
+                ]
+              ]
+            },
+            "weekdays": {
+              "type": "array",
+              "maxItems": 7,
+              "items": {
+                "enum": [
+                  "MON",
+                  "TUE",
+                  "WED",
+                  "THU",
+                  "FRI",
+                  "SAT",
+                  "SUN"
+                ]
+              },
+              "default": [],
+              "description": "Days of every week.",
+              "examples": [
+                [
+                  "SAT",
+                  "SUN"
+                ]
+              ]
+            },
+            "ics": {
+              "type": "string",
+              "minLength": 1,
+              "maxLength": 500,
+              "expected": "the path of an .ics file such as ../calendars/holidays.ics",
+              "description": "iCalendar file whose events are added, relative to this file: days, times, RRULE, RDATE and EXDATE. Events that repeat without an end need `validUntil`.",
+              "examples": [
+                "../calendars/holidays.ics"
+              ]
+            },
+            "validUntil": {
+              "type": "string",
+              "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+              "expected": "a date such as 2026-12-31",
+              "description": "The last day that it is kept up for. A warning comes from 30 days before it.",
+              "examples": [
+                "2026-12-31"
+              ]
+            },
+            "appliesTo": {
+              "type": "object",
+              "additionalProperties": false,
+              "required": [
+                "labels"
+              ],
+              "description": "Keeps every schedule with these labels from firing on its days, as if each excluded it. Absent: only schedules that name it use it.",
+              "properties": {
+                "labels": {
+                  "type": "object",
+                  "maxProperties": 64,
+                  "additionalProperties": {
+                    "type": "string",
+                    "maxLength": 256
+                  },
+                  "description": "Labels that a schedule must have, all of them; none of them (`{}`) means every schedule.",
+                  "examples": [
+                    {
+                      "team": "billing"
+                    }
+                  ]
+                }
+              }
+            }
+          }
+        }
+      },
+      "examples": [
+        {
+          "apiVersion": "turno/v1",
+          "kind": "Calendar",
+          "metadata": {
+            "name": "feriados-br"
+          },
+          "spec": {
+            "dates": [
+              "2026-12-25",
+              "2027-01-01"
+            ],
+            "ranges": [
+              {
+                "from": "2026-12-24T18:00",
+                "to": "2026-12-26",
+                "reason": "year end freeze"
+              }
+            ],
+            "validUntil": "2027-12-31"
           }
         }
       ]

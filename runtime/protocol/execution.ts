@@ -25,8 +25,10 @@ export class Execution implements Ownership {
   /** The first reason to stop; later ones change nothing. */
   abortReason: AbortReason | null = null;
   abortedMs: number | null = null;
-  /** `end()` was called. */
-  cutOff = false;
+  /** When `end()` was called. */
+  cutOffMs: number | null = null;
+  /** It was to be ended long ago, and has not. */
+  runsOn = false;
   /** The row shows the start. */
   startWritten: boolean;
   /** Not written yet. */

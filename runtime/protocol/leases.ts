@@ -1,3 +1,4 @@
+import { describeError } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { Execution } from "./execution.ts";
 import type { LeaseStore, Renewal } from "./ports/leases.ts";
@@ -70,7 +71,7 @@ export class Leases {
     return nowMs - execution.confirmedMs < this.#deadlineMs;
   }
 
-  /** The database did not answer the last renewal. */
+  /** The database did not answer the last renewal, and something is owned. */
   get failing(): boolean {
     return this.#failing;
   }
@@ -86,11 +87,17 @@ export class Leases {
    */
   tick(): Promise<void> | null {
     const nowMs = this.#clock.monotonicMs();
-    if (this.#inFlightSinceMs !== null && nowMs - this.#inFlightSinceMs >= RENEWAL_BOUND_MS) this.#failing = true;
+    if (this.#inFlightSinceMs !== null && nowMs - this.#inFlightSinceMs >= RENEWAL_BOUND_MS) {
+      this.#fail(`no answer after ${RENEWAL_BOUND_MS} ms`);
+    }
     this.#doubtOverdue(nowMs);
     if (this.#inFlightSinceMs !== null || nowMs < this.#nextRenewalMs) return null;
     this.#nextRenewalMs = nowMs + this.#settings.renewalMs;
-    if (this.#held.size === 0) return null;
+    if (this.#held.size === 0) {
+      // Nothing is owned, so nothing is in danger.
+      this.#failing = false;
+      return null;
+    }
     this.#inFlightSinceMs = nowMs;
     return this.#renew([...this.#held], nowMs);
   }
@@ -106,14 +113,20 @@ export class Leases {
         })),
       );
       this.#apply(renewal, asked, sentMs);
+      if (this.#failing) this.#observer.observe({ kind: "leases-renewed", held: this.#held.size });
       this.#failing = false;
-    } catch {
+    } catch (error) {
       // Perhaps applied, perhaps not: nothing is known, so nothing is extended.
-      this.#failing = true;
+      this.#fail(describeError(error));
       this.#nextRenewalMs = Math.min(this.#nextRenewalMs, this.#clock.monotonicMs() + RETRY_MS);
     } finally {
       this.#inFlightSinceMs = null;
     }
+  }
+
+  #fail(message: string): void {
+    if (!this.#failing) this.#observer.observe({ kind: "leases-failing", held: this.#held.size, message });
+    this.#failing = true;
   }
 
   #apply(renewal: Renewal, asked: readonly Execution[], sentMs: number): void {

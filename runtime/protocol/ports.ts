@@ -1,5 +1,6 @@
 /** The seams of Turno: everything the protocol, the loops and the panel ask of the outside, by subject. */
 export * from "./ports/errors.ts";
+export * from "./ports/fire-history.ts";
 export * from "./ports/handlers.ts";
 export * from "./ports/intake.ts";
 export * from "./ports/jobs.ts";

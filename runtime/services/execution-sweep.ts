@@ -21,6 +21,8 @@ export interface SweepOptions extends LoopSurroundings {
   readonly onGivenBack: (execution: Execution) => void;
 }
 
+/** Ending a thread or a process takes less; what still runs then cannot be ended. */
+const RUNS_ON_AFTER_MS = 10_000;
 const SWEEP_MS = 100;
 const POLL_MS = 1_000;
 /** Shorter runs write no start of their own; their finish tells it. */
@@ -41,6 +43,7 @@ export class ExecutionSweep {
   #resting = false;
   #nextPollMs: number;
   #nextProgressMs = 0;
+  #cutOffs = 0;
 
   constructor(options: SweepOptions) {
     this.#options = options;
@@ -98,6 +101,13 @@ export class ExecutionSweep {
     this.#progress.add(execution);
   }
 
+  /** Handlers that had to be ended so far, and those that go on all the same. */
+  stuck(): { readonly handlersCutOff: number; readonly handlersStuck: number } {
+    let handlersStuck = 0;
+    for (const execution of this.#options.running) if (execution.runsOn) handlersStuck += 1;
+    return { handlersCutOff: this.#cutOffs, handlersStuck };
+  }
+
   stop(): Promise<void> {
     return this.#loop.stop();
   }
@@ -125,16 +135,26 @@ export class ExecutionSweep {
   }
 
   #look(execution: Execution, nowMs: number): void {
-    const { startedMs, timeoutMs, abortedMs, cutOff } = execution;
+    const { startedMs, timeoutMs, abortedMs, cutOffMs } = execution;
     if (startedMs === null) return;
     if (!execution.startWritten && nowMs - startedMs >= START_WRITTEN_AFTER_MS) this.#starts.add(execution);
     if (abortedMs === null && nowMs - startedMs >= timeoutMs) execution.abort("time-out", nowMs);
-    if (abortedMs !== null && !cutOff && nowMs - abortedMs >= this.#options.cutOffMs()) this.#cutOff(execution);
+    if (abortedMs === null) return;
+    if (cutOffMs === null && nowMs - abortedMs >= this.#options.cutOffMs()) this.#cutOff(execution, nowMs);
+    if (cutOffMs !== null && !execution.runsOn && nowMs - cutOffMs >= RUNS_ON_AFTER_MS) this.#runsOn(execution, nowMs);
   }
 
-  #cutOff(execution: Execution): void {
+  #runsOn(execution: Execution, nowMs: number): void {
+    const { jobId, job, abortedMs } = execution;
+    execution.runsOn = true;
+    const sinceMs = Math.round(nowMs - (abortedMs ?? nowMs));
+    this.#options.observer.observe({ kind: "handler-runs-on", jobId, type: job.type, sinceMs });
+  }
+
+  #cutOff(execution: Execution, nowMs: number): void {
     const { jobId, job, abortReason } = execution;
-    execution.cutOff = true;
+    execution.cutOffMs = nowMs;
+    this.#cutOffs += 1;
     this.#options.observer.observe({ kind: "handler-stuck", jobId, type: job.type, reason: abortReason ?? "" });
     execution.run?.end();
   }

@@ -6,6 +6,8 @@ export interface LeadershipOptions extends LoopSurroundings {
   readonly store: Pick<WorkerStore, "holdTerm" | "releaseTerm">;
   readonly workerId: WorkerId;
   readonly duty: Duty;
+  /** Asked each time: a worker that may not lead lays the duty down and leaves it to others. Absent: it may. */
+  readonly mayLead?: () => boolean;
   /** Starts the work of the duty; called at each taking, its result stopped at each losing. */
   readonly lead: () => readonly Loop[];
 }
@@ -26,7 +28,7 @@ const POLL_MS = 1_000;
  * is decided once more by its statement, so two leaders for a moment do no harm.
  */
 export function startLeadership(options: LeadershipOptions): Leadership {
-  const { store, workerId, duty, lead, clock, random, observer } = options;
+  const { store, workerId, duty, lead, clock, random, observer, mayLead = () => true } = options;
   let leading: readonly Loop[] | null = null;
   let heldUntilMs = 0;
 
@@ -38,10 +40,20 @@ export function startLeadership(options: LeadershipOptions): Leadership {
     await Promise.all(loops.map((loop) => loop.stop()));
   };
 
+  const release = async (): Promise<void> => {
+    await layDown();
+    // Not released: the term runs out by itself.
+    await store.releaseTerm({ duty, workerId }).catch(() => undefined);
+  };
+
   const loop = startLoop({
     ...options,
     name: `leadership of ${duty}`,
     cycle: async (signal) => {
+      if (!mayLead()) {
+        if (leading !== null) await release();
+        return POLL_MS;
+      }
       // Counted from before the question, so it ends before the database gives the duty to another.
       const askedMs = clock.monotonicMs();
       let held: boolean;
@@ -68,10 +80,7 @@ export function startLeadership(options: LeadershipOptions): Leadership {
     },
     async stop() {
       await loop.stop();
-      if (leading === null) return;
-      await layDown();
-      // Not released: the term runs out by itself.
-      await store.releaseTerm({ duty, workerId }).catch(() => undefined);
+      if (leading !== null) await release();
     },
   };
 }

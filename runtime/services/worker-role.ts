@@ -7,6 +7,7 @@ import type { Ids } from "../protocol/ports/surroundings.ts";
 import type { Doorbell } from "../protocol/ports/transport.ts";
 import type { CleanupStore, WorkerInfo, WorkerStore } from "../protocol/ports/workers.ts";
 import { startCleanup } from "./cleanup.ts";
+import { ClockSkew } from "./clock-skew.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { startLeadership } from "./leadership.ts";
 import { startPromoter } from "./promoter.ts";
@@ -23,12 +24,16 @@ export interface WorkerRoleOptions extends LoopSurroundings {
   readonly ids: Pick<Ids, "jobId">;
   readonly settings: Pick<RuntimeSettings, "worker" | "scheduler" | "recovery" | "retention">;
   readonly checkPayload: WorkerOptions["checkPayload"];
+  /** See ClockSkew; absent: the clock is not compared with the database's. */
+  readonly wallMs?: () => number;
 }
 
 /** A process that takes jobs and stands for election to the three duties. */
 export interface WorkerRole {
   /** Executions between claim and final write. */
   openExecutions(): number;
+  /** Whether it is heard by the database and not on its way out, and whether it keeps what it runs. */
+  readiness(): { readonly database: boolean; readonly leases: boolean };
   /** Lays down the duties at once, drains the worker, says goodbye. The host is the caller's to close. */
   stop(): Promise<void>;
 }
@@ -42,7 +47,7 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
   const registered = { ...info, queues };
   await store.registerWorker(registered);
 
-  const heartbeat = startHeartbeat({ ...surroundings, store, worker: registered, host, intervalMs: heartbeatMs });
+  const skew = new ClockSkew({ clock, observer, wallMs: options.wallMs, limitMs: settings.worker.maxClockSkewMs });
   const worker = new Worker({
     ...surroundings,
     workerId,
@@ -53,10 +58,21 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
     settings: { queues, leaseMs: leaseDurationMs, renewalMs: leaseRenewalMs, shutdownTimeoutMs },
     onUnloadable: () => heartbeat.wake(),
   });
+  const heartbeat = startHeartbeat({
+    ...surroundings,
+    store,
+    worker: registered,
+    host,
+    condition: () => worker.condition(),
+    skew,
+    intervalMs: heartbeatMs,
+  });
 
+  const mayLead = (): boolean => !skew.tooLarge;
   const scheduling = startLeadership({
     ...surroundings,
     store,
+    mayLead,
     workerId,
     duty: "scheduling",
     lead: () => [
@@ -64,7 +80,7 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
       startPromoter({ ...surroundings, store }),
     ],
   });
-  const recovering = startLeadership({ ...surroundings, store, workerId, duty: "recovery", lead: () => [] });
+  const recovering = startLeadership({ ...surroundings, store, mayLead, workerId, duty: "recovery", lead: () => [] });
   const recovery = startRecovery({
     ...surroundings,
     store,
@@ -75,6 +91,7 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
   const cleaning = startLeadership({
     ...surroundings,
     store,
+    mayLead,
     workerId,
     duty: "cleanup",
     lead: () => startCleanup({ ...surroundings, store, retainWorkersMs: settings.retention.workersMs }),
@@ -103,6 +120,7 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
   };
   return {
     openExecutions: () => worker.open,
+    readiness: () => ({ database: heartbeat.isHeard(), leases: !worker.condition().leasesFailing }),
     stop: () => (stopped ??= stop()),
   };
 }

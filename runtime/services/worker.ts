@@ -9,6 +9,7 @@ import type { HandlerHost, HandlerOutcome } from "../protocol/ports/handlers.ts"
 import type { ClaimedJob, ExecutionStore } from "../protocol/ports/jobs.ts";
 import type { LeaseStore } from "../protocol/ports/leases.ts";
 import type { Doorbell } from "../protocol/ports/transport.ts";
+import type { WorkerCondition } from "../protocol/ports/workers.ts";
 import { whyAlone } from "../protocol/settle.ts";
 import { Claimer } from "./claimer.ts";
 import { createDatabaseWatch, type DatabaseWatch } from "./database-watch.ts";
@@ -119,6 +120,10 @@ export class Worker {
   /** Executions of this worker, from claim to final write. */
   get open(): number {
     return this.#open;
+  }
+
+  condition(): Omit<WorkerCondition, "clockSkewMs"> {
+    return { ...this.#sweep.stuck(), leasesFailing: this.#leases.failing };
   }
 
   /**

@@ -32,6 +32,7 @@ describe("settings of a process", () => {
         leaseDurationMs: 60_000,
         leaseRenewalMs: 10_000,
         heartbeatMs: 5_000,
+        maxClockSkewMs: 30_000,
         shutdownTimeoutMs: 30_000,
       },
       scheduler: { intervalMs: 2_000, batchSize: 200 },

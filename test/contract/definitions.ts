@@ -1,5 +1,6 @@
 import type { JobDefinition, ScheduleSpec } from "../../runtime/config/objects.ts";
 import type { Finish, Ownership } from "../../runtime/protocol/ports/jobs.ts";
+import type { WorkerCondition } from "../../runtime/protocol/ports/workers.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -76,3 +77,11 @@ export function retryOf(owned: Ownership & Pick<Finish, "concurrencyKey">, optio
     ...options,
   });
 }
+
+/** Of a worker that nothing ails. */
+export const WELL: WorkerCondition = {
+  clockSkewMs: null,
+  handlersCutOff: 0,
+  handlersStuck: 0,
+  leasesFailing: false,
+};

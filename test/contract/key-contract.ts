@@ -3,7 +3,7 @@ import { seededRandom } from "../../runtime/adapters/memory/seeded.ts";
 import { systemIds as ids } from "../../runtime/adapters/system/ids.ts";
 import type { JobId } from "../../runtime/core/ids.ts";
 import type { ClaimedJob, Finish, NewJob } from "../../runtime/protocol/ports/jobs.ts";
-import { finishOf, jobDefinition, retryOf, scheduleSpec, WELL } from "./definitions.ts";
+import { finishOf, jobDefinition, retryOf, scheduleSpec } from "./definitions.ts";
 import type { Scene } from "./scene.ts";
 
 const KEYED: Partial<NewJob> = { concurrencyKey: "customer-7" };

@@ -4,7 +4,7 @@ import type { ScheduleSpec } from "../../runtime/config/objects.ts";
 import type { JobId } from "../../runtime/core/ids.ts";
 import type { ClaimedJob } from "../../runtime/protocol/ports/jobs.ts";
 import type { DueSchedule } from "../../runtime/protocol/ports/schedules.ts";
-import { finishOf, retryOf, scheduleSpec } from "./definitions.ts";
+import { finishOf, retryOf, scheduleSpec, WELL } from "./definitions.ts";
 import type { Scene } from "./scene.ts";
 
 /** What happens by time. */
@@ -36,7 +36,12 @@ export function scheduleContract(scene: Scene): void {
     it("holds a job that no worker of its queue can load, and lets it go when one can", async () => {
       const job = await claimOne();
       for (const id of [worker, other])
-        await scene.store.heartbeat({ worker: workerInfo(id), draining: false, unloadableBundles: ["sha256:work"] });
+        await scene.store.heartbeat({
+          worker: workerInfo(id),
+          draining: false,
+          unloadableBundles: ["sha256:work"],
+          condition: WELL,
+        });
       await scene.store.finishJob(
         worker,
         finishOf(job, { outcome: "returned", next: "Scheduled", reason: "held", hold: "no-handler", ranMs: null }),
@@ -46,7 +51,12 @@ export function scheduleContract(scene: Scene): void {
       const elsewhere = ids.workerId();
       await scene.store.registerWorker({ ...workerInfo(elsewhere), queues: [{ name: "reports", concurrency: 1 }] });
       expect((await scene.store.promoteDue(10)).promoted).toBe(0);
-      await scene.store.heartbeat({ worker: workerInfo(other), draining: false, unloadableBundles: [] });
+      await scene.store.heartbeat({
+        worker: workerInfo(other),
+        draining: false,
+        unloadableBundles: [],
+        condition: WELL,
+      });
       expect((await scene.store.promoteDue(10)).promoted).toBe(1);
       expect(await view(job.id)).toMatchObject({ state: "Enqueued", hold: null });
     });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { systemIds as ids } from "../../runtime/adapters/system/ids.ts";
 import type { WorkerId } from "../../runtime/core/ids.ts";
-import { finishOf } from "./definitions.ts";
+import { finishOf, WELL } from "./definitions.ts";
 import type { Scene } from "./scene.ts";
 
 /** Workers, their duties and the housekeeping. */
@@ -54,7 +54,12 @@ export function workerContract(scene: Scene): void {
     it("are forgotten once they are gone for long", async () => {
       await scene.store.deregisterWorker(other);
       await scene.under.elapse(86_400_000);
-      await scene.store.heartbeat({ worker: workerInfo(worker), draining: false, unloadableBundles: [] });
+      await scene.store.heartbeat({
+        worker: workerInfo(worker),
+        draining: false,
+        unloadableBundles: [],
+        condition: WELL,
+      });
       expect(await scene.store.pruneWorkers(3_600_000)).toBe(1);
       expect(await scene.store.pruneWorkers(3_600_000)).toBe(0);
     });
@@ -62,7 +67,12 @@ export function workerContract(scene: Scene): void {
     it("are there again when they are heard after they were forgotten, without a cold start", async () => {
       await scene.under.elapse(86_400_000);
       expect(await scene.store.pruneWorkers(3_600_000)).toBe(2);
-      await scene.store.heartbeat({ worker: workerInfo(worker), draining: false, unloadableBundles: [] });
+      await scene.store.heartbeat({
+        worker: workerInfo(worker),
+        draining: false,
+        unloadableBundles: [],
+        condition: WELL,
+      });
       expect(await scene.store.registerWorker(workerInfo(ids.workerId()))).toEqual({ coldStart: false });
     });
   });

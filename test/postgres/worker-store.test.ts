@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createPanelQueries } from "../../runtime/adapters/postgres/panel-queries.ts";
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import { createWorkerStore } from "../../runtime/adapters/postgres/worker-store.ts";
 import { systemIds } from "../../runtime/adapters/system/ids.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
+import { WELL } from "../contract/definitions.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 
 let testDatabase: TestDatabase;
@@ -32,7 +34,7 @@ test("tokens go on beyond everything that was given out before when the server's
   const store = createWorkerStore(database);
   const workerId = systemIds.workerId();
   const info = { id: workerId, name: "w", host: "h", pid: 1, version: "0", queues: [] };
-  const beat = { worker: info, draining: false, unloadableBundles: [] };
+  const beat = { worker: info, draining: false, unloadableBundles: [], condition: WELL };
   await store.registerWorker(info);
   const first = await nextToken();
   await store.heartbeat(beat);
@@ -44,4 +46,19 @@ test("tokens go on beyond everything that was given out before when the server's
   expect(raised).toBe((1n << 40n) + 1n);
   await store.heartbeat(beat);
   expect(await nextToken()).toBe(raised + 1n);
+});
+
+test("a heartbeat tells the database's time and keeps what the worker says of itself", async () => {
+  const store = createWorkerStore(database);
+  const info = { id: systemIds.workerId(), name: "ailing", host: "h", pid: 1, version: "0", queues: [] };
+  const condition = { clockSkewMs: -4_000, handlersCutOff: 3, handlersStuck: 1, leasesFailing: true };
+  await store.registerWorker(info);
+  const { databaseTime } = await store.heartbeat({ worker: info, draining: false, unloadableBundles: [], condition });
+  expect(Math.abs(databaseTime.getTime() - Date.now())).toBeLessThan(5_000);
+  const panel = createPanelQueries(database);
+  const { items } = await panel.listWorkers();
+  expect(items.find(({ name }) => name === "ailing")).toMatchObject(condition);
+  // Clocks that are years off fit too.
+  const years = { ...condition, clockSkewMs: 1e12 };
+  await store.heartbeat({ worker: info, draining: false, unloadableBundles: [], condition: years });
 });

@@ -97,6 +97,26 @@ describe("leases", () => {
     expect(held.abortReason).toBe("lease-doubtful");
   });
 
+  it("say once that they cannot be renewed, and once that they are again", async () => {
+    const held = execution(1);
+    answer = () => Promise.reject(new Error("away"));
+    await pass(13_000);
+    expect(leases.failing).toBe(true);
+    answer = (pairs) => Promise.resolve(renewedAll(pairs));
+    await pass(2_000);
+    expect(leases.failing).toBe(false);
+    expect(events).toEqual([
+      { kind: "leases-failing", held: 1, message: "away" },
+      { kind: "leases-renewed", held: 1 },
+    ]);
+    answer = () => Promise.reject(new Error("away"));
+    await pass(11_000);
+    expect(leases.failing).toBe(true);
+    leases.release(held);
+    await pass(11_000);
+    expect(leases.failing).toBe(false);
+  });
+
   it("are tried again a second after a failure", async () => {
     execution(1);
     answer = () => Promise.reject(new Error("away"));
@@ -122,7 +142,7 @@ describe("leases", () => {
     await pass(70_000);
     expect(held.abortedMs).toBeGreaterThan(60_000);
     expect(held.abortedMs).toBeLessThanOrEqual(70_000);
-    expect(events).toMatchObject([{ kind: "lease-doubtful", jobId: "job-1" }]);
+    expect(events).toMatchObject([{ kind: "leases-failing" }, { kind: "lease-doubtful", jobId: "job-1" }]);
   });
 
   it("make a paused process doubt before it does anything else (F23)", async () => {

@@ -110,7 +110,7 @@ describe("a supervised loop", () => {
 });
 
 describe("a duty", () => {
-  function stand(name: string) {
+  function stand(name: string, mayLead: () => boolean = () => true) {
     const machine = engine.machine();
     const log: string[] = [];
     const leadership = startLeadership({
@@ -118,6 +118,7 @@ describe("a duty", () => {
       store: machine.connection.store,
       workerId: machine.id,
       duty: "cleanup",
+      mayLead,
       lead: () => {
         log.push(`${name} leads`);
         return [{ wake: () => log.push(`${name} wakes`), stop: async () => void log.push(`${name} stops`) }];
@@ -149,6 +150,22 @@ describe("a duty", () => {
     first.connection.weather = "up";
     await engine.clock.advance(10_000);
     expect([first.leadership.isLeading(), second.leadership.isLeading()]).toEqual([false, true]);
+  });
+
+  it("is laid down and left to others by a worker that may not lead any more", async () => {
+    let mayLead = true;
+    const [first, second] = [stand("first", () => mayLead), stand("second")];
+    await engine.clock.advance(5_000);
+    expect([first.leadership.isLeading(), second.leadership.isLeading()]).toEqual([true, false]);
+    mayLead = false;
+    await engine.clock.advance(2_500);
+    expect([first.leadership.isLeading(), second.leadership.isLeading()]).toEqual([false, true]);
+    await second.leadership.stop();
+    await engine.clock.advance(20_000);
+    expect(first.leadership.isLeading()).toBe(false);
+    mayLead = true;
+    await engine.clock.advance(2_500);
+    expect(first.leadership.isLeading()).toBe(true);
   });
 
   it("survives a short outage", async () => {

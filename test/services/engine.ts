@@ -153,7 +153,11 @@ export class Engine {
 
   /** A whole worker process: worker, heartbeat, recovery and its part in the three duties. */
   async role(
-    options: MachineOptions & { readonly concurrency?: number; readonly shutdownTimeoutMs?: number } = {},
+    options: MachineOptions & {
+      readonly concurrency?: number;
+      readonly shutdownTimeoutMs?: number;
+      readonly wallMs?: () => number;
+    } = {},
   ): Promise<Machine & { readonly role: WorkerRole }> {
     const machine = this.machine(options);
     const role = await startWorkerRole({
@@ -166,12 +170,14 @@ export class Engine {
       random: seededRandom(7),
       observer: { observe: (event) => void machine.events.push(event) },
       checkPayload: () => null,
+      ...(options.wallMs === undefined ? {} : { wallMs: options.wallMs }),
       settings: {
         worker: {
           queues: [{ name: "default", concurrency: options.concurrency ?? 2 }],
           leaseDurationMs: 60_000,
           leaseRenewalMs: 10_000,
           heartbeatMs: 5_000,
+          maxClockSkewMs: 30_000,
           shutdownTimeoutMs: options.shutdownTimeoutMs ?? 30_000,
         },
         scheduler: { intervalMs: 2_000, batchSize: 200 },

@@ -214,7 +214,7 @@ describe("a worker", () => {
 describe("a time-out (E19)", () => {
   it("aborts, refuses the late result, and frees the slot only when the handler has ended or was cut off", async () => {
     engine.declare({ type: "deaf", timeoutMs: 10_000 });
-    const { host, events } = await engine.worker({
+    const { host, events, worker } = await engine.worker({
       settings: { queues: [{ name: "default", concurrency: 1 }] },
       scripts: { deaf: ignoresAbortFor(engine.clock, 300_000) },
     });
@@ -227,10 +227,32 @@ describe("a time-out (E19)", () => {
     await engine.clock.advance(5_100);
     expect(host.asked).toEqual(["abort time-out", "end"]);
     expect(events).toContainEqual({ kind: "handler-stuck", jobId: id, type: "deaf", reason: "time-out" });
+    expect(worker.condition()).toEqual({ handlersCutOff: 1, handlersStuck: 0, leasesFailing: false });
     expect(engine.job(id)).toMatchObject({ state: "Scheduled", failures: 1, attempts: ["timed-out"] });
     expect(host.runs).toHaveLength(2);
     await engine.clock.advance(300_000);
     expect(engine.job(id)).toMatchObject({ failures: 1, result: null });
+  });
+
+  it("is told of, once and loudly, while a handler runs on that cannot even be ended", async () => {
+    engine.declare({ type: "deaf", timeoutMs: 10_000 });
+    const { host, events, worker } = await engine.worker({
+      scripts: { deaf: ignoresAbortFor(engine.clock, 100_000) },
+    });
+    // As an inline handler, or a thread in a system call.
+    const start = host.run;
+    host.run = (request) => ({ ...start(request), end: () => {} });
+    const id = await engine.enqueue({ type: "deaf" });
+    await engine.clock.advance(24_000);
+    expect(worker.condition()).toMatchObject({ handlersCutOff: 1, handlersStuck: 0 });
+    await engine.clock.advance(30_000);
+    expect(worker.condition()).toMatchObject({ handlersCutOff: 1, handlersStuck: 1 });
+    const told = events.filter(({ kind }) => kind === "handler-runs-on");
+    expect(told).toMatchObject([{ jobId: id, type: "deaf" }]);
+    expect(engine.job(id).state).toBe("Processing");
+    await engine.clock.advance(60_000);
+    expect(worker.condition()).toMatchObject({ handlersCutOff: 1, handlersStuck: 0 });
+    expect(engine.job(id)).toMatchObject({ failures: 1, attempts: ["timed-out"] });
   });
 
   it("counts one failure for a handler that stops when it is asked to", async () => {

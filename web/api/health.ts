@@ -5,11 +5,27 @@ import { addPath } from "../methods.ts";
 import type { WebEnv, WebPorts } from "../ports.ts";
 
 /** What anybody may ask, with or without a key. */
-export function addPublicRoutes(app: Hono<WebEnv>, { health, keys, settings, logger }: WebPorts): void {
+export function addPublicRoutes(app: Hono<WebEnv>, ports: WebPorts): void {
+  const { keys, settings } = ports;
   addPath(app, "/api/info", {
     get: (c) => c.json({ name: "turno", version: settings.version, authentication: keys === null ? "none" : "key" }),
   });
 
+  addHealthRoutes(app, { ...ports, showsDetails: keys === null });
+}
+
+/** Whether the process answers, and whether it can do its work. */
+export function addHealthRoutes(
+  app: Hono<WebEnv>,
+  {
+    health,
+    logger,
+    showsDetails,
+  }: Pick<WebPorts, "health" | "logger"> & {
+    /** Only to who has been let in: details name addresses and users. */
+    readonly showsDetails: boolean;
+  },
+): void {
   addPath(app, "/health/live", { get: (c) => c.json({ status: "live" }) });
 
   addPath(app, "/health/ready", {
@@ -24,7 +40,7 @@ export function addPublicRoutes(app: Hono<WebEnv>, { health, keys, settings, log
     try {
       const report = await health();
       // Who shows no key learns that something is away, and not its address or user: that is in the log.
-      return keys === null ? report : withoutDetails(report);
+      return showsDetails ? report : withoutDetails(report);
     } catch (error) {
       logger.warn("the health check failed", { error: describeError(error) });
       return { database: { status: "down", detail: "the check failed" } };

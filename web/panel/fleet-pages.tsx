@@ -69,7 +69,14 @@ function WorkerRow({ worker, now }: { readonly worker: WorkerView; readonly now:
         <span class="muted">
           seen <Counted at={worker.heartbeatAt} now={now} as="ago" />
           {worker.unloadableBundles.length > 0 ? `, cannot load ${worker.unloadableBundles.length} handlers` : ""}
+          {worker.handlersCutOff > 0 ? `, ${wholeNumber(worker.handlersCutOff)} handlers cut off` : ""}
         </span>
+        {ailments(worker).map((ailment) => (
+          <>
+            <br />
+            <State tone="failed">{ailment}</State>
+          </>
+        ))}
       </td>
       <td class="right">
         {worker.running.length}
@@ -92,6 +99,20 @@ function WorkerRow({ worker, now }: { readonly worker: WorkerView; readonly now:
     </tr>
   );
 }
+
+/** What somebody should look at on that machine. */
+function ailments({ leasesFailing, handlersStuck, clockSkewMs }: WorkerView): readonly string[] {
+  return [
+    ...(leasesFailing ? ["cannot renew its leases"] : []),
+    ...(handlersStuck > 0 ? [`${wholeNumber(handlersStuck)} handlers cannot be ended`] : []),
+    ...(clockSkewMs !== null && Math.abs(clockSkewMs) >= SHOWN_SKEW_MS
+      ? [`its clock is ${tookText(Math.abs(clockSkewMs))} ${clockSkewMs > 0 ? "behind" : "ahead"}`]
+      : []),
+  ];
+}
+
+/** Less is what a round trip and a lazy time service make of clocks that agree. */
+const SHOWN_SKEW_MS = 1_000;
 
 export function QueuesPage({ queues }: { readonly queues: readonly QueueView[] }) {
   return (

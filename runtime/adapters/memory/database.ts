@@ -3,7 +3,7 @@ import { assert } from "../../core/assert.ts";
 import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
 import type { Json } from "../../core/json.ts";
 import type { AttemptOutcome, NewJob, Ownership } from "../../protocol/ports/jobs.ts";
-import type { WorkerInfo } from "../../protocol/ports/workers.ts";
+import type { WorkerCondition, WorkerInfo } from "../../protocol/ports/workers.ts";
 import { assertMove, type FinalState, type Hold, type JobState, type TransitionReason } from "../../protocol/states.ts";
 import { RunnableOrder } from "./runnable-order.ts";
 
@@ -82,6 +82,8 @@ export interface WorkerRow {
   leftAtMs: number | null;
   draining: boolean;
   unloadableBundles: readonly string[];
+  /** Null before the first heartbeat. */
+  condition: WorkerCondition | null;
 }
 
 /** A worker that was silent for longer is taken for gone. */

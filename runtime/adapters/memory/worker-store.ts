@@ -12,13 +12,16 @@ export function createWorkerStore(database: MemoryDatabase): WorkerStore & Clean
         leftAtMs: null,
         draining: false,
         unloadableBundles: [],
+        condition: null,
       });
       return { coldStart };
     },
 
-    async heartbeat({ worker, draining, unloadableBundles }) {
+    async heartbeat({ worker, draining, unloadableBundles, condition }) {
       const heartbeatAtMs = database.nowMs();
-      database.workers.set(worker.id, { info: worker, heartbeatAtMs, leftAtMs: null, draining, unloadableBundles });
+      const beat = { heartbeatAtMs, leftAtMs: null, draining, unloadableBundles, condition };
+      database.workers.set(worker.id, { info: worker, ...beat });
+      return { databaseTime: new Date(heartbeatAtMs) };
     },
 
     async deregisterWorker(workerId) {

@@ -16,12 +16,18 @@ registered as (
 )
 select exists (select from started) as cold_start`;
 
-/** $1 to $6 as in REGISTER_WORKER · $7 draining · $8 text[] bundles it cannot load. A worker that was pruned meanwhile comes back. */
+/**
+ * $1 to $6 as in REGISTER_WORKER · $7 draining · $8 text[] bundles it cannot load · $9 clock skew ms · $10 handlers cut off · $11 handlers stuck
+ * $12 leases failing. A worker that was pruned meanwhile comes back. One row: the database's time.
+ */
 export const HEARTBEAT = `
-insert into turno.workers (id, name, host, pid, version, queues, draining, unloadable_bundles)
-values ($1, $2, $3, $4, $5, $6, $7, $8)
+insert into turno.workers (id, name, host, pid, version, queues, draining, unloadable_bundles, clock_skew_ms, handlers_cut_off, handlers_stuck, leases_failing)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 on conflict (id) do update
-set heartbeat_at = now(), left_at = null, draining = excluded.draining, unloadable_bundles = excluded.unloadable_bundles`;
+set heartbeat_at = now(), left_at = null, draining = excluded.draining, unloadable_bundles = excluded.unloadable_bundles,
+  clock_skew_ms = excluded.clock_skew_ms, handlers_cut_off = excluded.handlers_cut_off, handlers_stuck = excluded.handlers_stuck,
+  leases_failing = excluded.leases_failing
+returning clock_timestamp() as database_time`;
 
 /** $1 worker. */
 export const DEREGISTER_WORKER = `

@@ -1,3 +1,4 @@
+import { assert } from "../../core/assert.ts";
 import type { WorkerInfo, WorkerStore } from "../../protocol/ports/workers.ts";
 import type { Database } from "./pool.ts";
 import {
@@ -10,6 +11,9 @@ import {
   RELEASE_TERM,
 } from "./worker-statements.ts";
 
+/** A clock that is off by more is off by 24 days. */
+const MAX_INTEGER = 2 ** 31 - 1;
+
 /** Who is there, and who leads. */
 export function createWorkerStore(database: Database): WorkerStore {
   return {
@@ -21,9 +25,20 @@ export function createWorkerStore(database: Database): WorkerStore {
       });
       return { coldStart: row?.cold_start === true };
     },
-    async heartbeat({ worker, draining, unloadableBundles }) {
-      await database.query(HEARTBEAT, [...describe(worker), draining, unloadableBundles]);
+    async heartbeat({ worker, draining, unloadableBundles, condition }) {
       await database.query(RAISE_EPOCH);
+      const { clockSkewMs, handlersCutOff, handlersStuck, leasesFailing } = condition;
+      const [row] = await database.query<{ database_time: Date }>(HEARTBEAT, [
+        ...describe(worker),
+        draining,
+        unloadableBundles,
+        clockSkewMs === null ? null : Math.max(-MAX_INTEGER, Math.min(MAX_INTEGER, clockSkewMs)),
+        handlersCutOff,
+        handlersStuck,
+        leasesFailing,
+      ]);
+      assert(row !== undefined, "an upsert answers with its row");
+      return { databaseTime: row.database_time };
     },
     async deregisterWorker(workerId) {
       await database.query(DEREGISTER_WORKER, [workerId]);

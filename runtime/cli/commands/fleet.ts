@@ -28,6 +28,10 @@ interface WorkerBody {
   readonly heartbeatAt: string;
   readonly duties: readonly string[];
   readonly running: readonly unknown[];
+  readonly clockSkewMs: number | null;
+  readonly handlersCutOff: number;
+  readonly handlersStuck: number;
+  readonly leasesFailing: boolean;
 }
 
 interface Page<Item> {
@@ -77,7 +81,7 @@ export function addFleetCommands(program: Command, io: CommandIo, openClient: Op
       await using client = closing(await openClient(options));
       const page = await client.get<Page<WorkerBody>>("/api/workers");
       const text = formatTable({
-        headings: ["NAME", "STATUS", "UP", "RUNNING", "QUEUES", "LEADS"],
+        headings: ["NAME", "STATUS", "UP", "RUNNING", "QUEUES", "LEADS", "CLOCK", "NOTES"],
         rows: page.items.map((worker) => [
           worker.name,
           worker.status,
@@ -85,12 +89,30 @@ export function addFleetCommands(program: Command, io: CommandIo, openClient: Op
           String(worker.running.length),
           worker.queues.map((queue) => `${queue.name}×${queue.concurrency}`).join(" "),
           worker.duties.length === 0 ? "-" : worker.duties.join(" "),
+          skewText(worker.clockSkewMs),
+          notesText(worker),
         ]),
         empty: "no workers are registered; start one with: turno worker",
       });
       show(io, options, page.items, text);
     },
   );
+}
+
+/** The worker's clock against the database's: `+1.2 s` is ahead of it. */
+function skewText(skewMs: number | null): string {
+  if (skewMs === null) return "-";
+  const text = humanDuration(Math.abs(skewMs));
+  return skewMs === 0 ? text : `${skewMs > 0 ? "-" : "+"}${text}`;
+}
+
+function notesText({ leasesFailing, handlersStuck, handlersCutOff }: WorkerBody): string {
+  const notes = [
+    ...(leasesFailing ? ["cannot renew its leases"] : []),
+    ...(handlersStuck > 0 ? [`${handlersStuck} handlers cannot be ended`] : []),
+    ...(handlersCutOff > 0 ? [`${handlersCutOff} handlers cut off`] : []),
+  ];
+  return notes.length === 0 ? "-" : notes.join(", ");
 }
 
 function timingText(timing: ScheduleBody["timing"]): string {

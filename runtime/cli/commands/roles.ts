@@ -4,10 +4,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { checkSchema } from "../../adapters/postgres/migrate.ts";
-import { composeReconciler, openStores, startReconciler, startServer, startWorker } from "../../compose.ts";
+import {
+  composeReconciler,
+  openStores,
+  startReconciler,
+  startServer,
+  startWorker,
+  startWorkerHealth,
+} from "../../compose.ts";
 import type { RuntimeSettings } from "../../config/objects.ts";
 import { describeError, TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
+import type { WorkerRole } from "../../services/worker-role.ts";
 import { findUp, openDatabaseAddress } from "../database-address.ts";
 import type { CommandIo } from "../io.ts";
 import { openProcessLogger } from "../process-logger.ts";
@@ -18,6 +26,12 @@ interface RoleOptions {
   readonly dir?: string;
   /** From a supervisor; see Project.handDown. */
   readonly runtime?: string;
+}
+
+interface WorkerRoleOptions extends RoleOptions {
+  readonly queue?: readonly string[];
+  readonly healthPort?: string;
+  readonly healthHost: string;
 }
 
 /** `server`, `worker`, `reconciler`: one role a process, on as many machines as wanted. They stop on SIGTERM and Ctrl-C. */
@@ -46,8 +60,11 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .description("run jobs; one of the workers leads scheduling, recovery and clean-up")
     .option("--dir <folder>", "the project's folder (default: here)")
     .option("--queue <name=slots...>", "serve these queues instead of the project's, such as default=4 reports=1")
+    .option("--health-port <n>", "answer /health/live and /health/ready on this port; 0: a free one")
+    .option("--health-host <address>", "where that port listens", "127.0.0.1")
     .addOption(handedDown())
-    .action(async (options: RoleOptions & { queue?: readonly string[] }) => {
+    .action(async (options: WorkerRoleOptions) => {
+      const healthPort = options.healthPort === undefined ? null : readPort(options.healthPort);
       const queues = readQueues(options.queue);
       await using role = await openRole(io, options, "worker");
       const { paths, settings: declared } = role.project;
@@ -55,6 +72,12 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       await using bundles = await openBundlesDir(paths.bundles, role.logger);
       // Beside a running `up` its API is what samples ask.
       const apiUrl = io.env.TURNO_API_URL ?? (await findUp(paths, io.signal).catch(() => null))?.url ?? null;
+      let started: WorkerRole | null = null;
+      const readiness = () => started?.readiness() ?? null;
+      const health =
+        healthPort === null
+          ? null
+          : await startWorkerHealth({ readiness, host: options.healthHost, port: healthPort, logger: role.logger });
       const worker = await startWorker({
         ...role,
         settings,
@@ -67,10 +90,13 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
           ...(apiUrl === null ? {} : { TURNO_API_URL: apiUrl }),
         },
       });
+      started = worker.role;
       const served = settings.worker.queues.map((queue) => `${queue.name}×${queue.concurrency}`).join(" ");
-      announce(io, { kind: "ready", url: null }, `the worker serves ${served}`);
+      const checks = health === null ? "" : `; its health: ${health.url}/health/ready`;
+      announce(io, { kind: "ready", url: null }, `the worker serves ${served}${checks}`);
       await stopRequested(io.signal);
       await worker.stop();
+      await health?.close();
     });
 
   program

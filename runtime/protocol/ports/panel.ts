@@ -210,7 +210,8 @@ export interface QueueView {
 
 export interface FireView {
   readonly at: Date;
-  readonly outcome: "fired" | "missed" | "superseded" | "overlapped" | "manual" | "on-start";
+  /** `backfill`: an operator had a past instant made up for. */
+  readonly outcome: "fired" | "missed" | "superseded" | "overlapped" | "calendar" | "manual" | "on-start" | "backfill";
   readonly jobId: string | null;
   /** State of the fire's job; null when it has been cleaned up or there was none. */
   readonly state: JobState | null;

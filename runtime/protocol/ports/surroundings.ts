@@ -38,6 +38,12 @@ export type EngineEvent =
   | { readonly kind: "lease-lost"; readonly jobId: JobId; readonly type: string }
   | { readonly kind: "lease-doubtful"; readonly jobId: JobId; readonly type: string; readonly sinceMs: number }
   | { readonly kind: "handler-stuck"; readonly jobId: JobId; readonly type: string; readonly reason: string }
+  /** It was to be ended a while ago and still runs: an inline handler, or a thread in a system call. */
+  | { readonly kind: "handler-runs-on"; readonly jobId: JobId; readonly type: string; readonly sinceMs: number }
+  /** Renewals get no answer, or an error; once, until one succeeds. */
+  | { readonly kind: "leases-failing"; readonly held: number; readonly message: string }
+  | { readonly kind: "leases-renewed"; readonly held: number }
+  | { readonly kind: "clock-skewed" | "clock-agrees"; readonly skewMs: number; readonly limitMs: number }
   | { readonly kind: "worker-lost"; readonly jobId: JobId; readonly workerId: WorkerId; readonly next: string }
   | {
       readonly kind: "schedule-fired";

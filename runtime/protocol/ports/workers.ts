@@ -10,6 +10,18 @@ export interface WorkerInfo {
   readonly queues: readonly { readonly name: string; readonly concurrency: number }[];
 }
 
+/** How a worker fares by its own account. */
+export interface WorkerCondition {
+  /** The database's clock less its own; null: not measured yet. */
+  readonly clockSkewMs: number | null;
+  /** Handlers ended since its start because they ignored their abort. */
+  readonly handlersCutOff: number;
+  /** Handlers that were to be ended and go on all the same. */
+  readonly handlersStuck: number;
+  /** Its leases cannot be renewed at the moment. */
+  readonly leasesFailing: boolean;
+}
+
 export type Duty = "scheduling" | "recovery" | "cleanup";
 
 /** Workers announce themselves; one of them leads each duty by a term of the database. */
@@ -21,7 +33,8 @@ export interface WorkerStore {
     readonly worker: WorkerInfo;
     readonly draining: boolean;
     readonly unloadableBundles: readonly string[];
-  }): Promise<void>;
+    readonly condition: WorkerCondition;
+  }): Promise<{ readonly databaseTime: Date }>;
   deregisterWorker(workerId: WorkerId): Promise<void>;
   /** Takes or extends the term of a duty by the database's clock. */
   holdTerm(request: { readonly duty: Duty; readonly workerId: WorkerId; readonly termMs: number }): Promise<boolean>;

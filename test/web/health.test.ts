@@ -1,0 +1,47 @@
+import { describe, expect, it } from "vitest";
+import { systemClock } from "../../runtime/adapters/system/clock.ts";
+import { startWorkerHealth } from "../../runtime/compose.ts";
+import { silentLogger } from "../../runtime/core/logger.ts";
+import { createHealthApp } from "../../web/health-app.ts";
+import { startWebServer } from "../../web/server.ts";
+
+describe("the health checks of a worker", () => {
+  it("are red before it has started, while the database does not hear it, and while leases cannot be renewed", async () => {
+    let ready: { readonly database: boolean; readonly leases: boolean } | null = null;
+    const server = await startWorkerHealth({
+      readiness: () => ready,
+      host: "127.0.0.1",
+      port: 0,
+      logger: silentLogger,
+    });
+    const ask = async () => {
+      const response = await fetch(`${server.url}/health/ready`);
+      const { status, checks } = (await response.json()) as {
+        status: string;
+        checks: Record<string, { status: string; detail: null }>;
+      };
+      expect(Object.values(checks).every(({ detail }) => detail === null)).toBe(true);
+      return [response.status, status, checks.database?.status, checks.leases?.status];
+    };
+    expect(await ask()).toEqual([503, "unavailable", "down", "up"]);
+    ready = { database: true, leases: true };
+    expect(await ask()).toEqual([200, "ready", "up", "up"]);
+    ready = { database: true, leases: false };
+    expect(await ask()).toEqual([503, "unavailable", "up", "down"]);
+    ready = { database: false, leases: true };
+    expect(await ask()).toEqual([503, "unavailable", "down", "up"]);
+    expect((await fetch(`${server.url}/health/live`)).status).toBe(200);
+    expect((await fetch(`${server.url}/api/jobs`)).status).toBe(404);
+    await server.close();
+  });
+
+  it("are answered with the security headers, and with 503 when the look itself fails", async () => {
+    const app = createHealthApp({ logger: silentLogger, health: () => Promise.reject(new Error("secret address")) });
+    const server = await startWebServer({ app, host: "127.0.0.1", port: 0, clock: systemClock });
+    const response = await fetch(`${server.url}/health/ready`);
+    expect(response.status).toBe(503);
+    expect(response.headers.get("x-content-type-options")).toBe("nosniff");
+    expect(await response.text()).not.toContain("secret");
+    await server.close();
+  });
+});
