@@ -6,6 +6,7 @@ import { createActions } from "./actions.ts";
 import { addPublicRoutes } from "./api/health.ts";
 import { addJobRoutes } from "./api/jobs.ts";
 import { addReadingRoutes } from "./api/readings.ts";
+import { addScheduleRoutes } from "./api/schedules.ts";
 import { type ApiKeys, allows, presentedKey } from "./auth.ts";
 import { createEventStreams } from "./events.ts";
 import { createLiveFeed } from "./live.ts";
@@ -37,6 +38,7 @@ export function createWebApp(ports: WebPorts): Hono<WebEnv> {
   if (keys !== null) app.use("/api/*", expectKey(keys));
   addJobRoutes(app, ports, actions);
   addReadingRoutes(app, ports, actions, streams);
+  addScheduleRoutes(app, ports);
   const assets = addStaticFiles(app);
   addPanelRoutes(app, { ports, actions, streams, reads, assets });
 

@@ -1,4 +1,5 @@
 import type { Logger } from "../runtime/core/logger.ts";
+import type { FireHistory } from "../runtime/protocol/ports/fire-history.ts";
 import type { JobIntake } from "../runtime/protocol/ports/intake.ts";
 import type { JobStore } from "../runtime/protocol/ports/jobs.ts";
 import type { ForecastFires, HealthReport, PanelQueries } from "../runtime/protocol/ports/panel.ts";
@@ -12,6 +13,7 @@ export interface WebPorts {
   readonly intake: JobIntake;
   readonly schedules: Pick<ScheduleStore, "triggerSchedule">;
   readonly panel: PanelQueries;
+  readonly history: Pick<FireHistory, "loadSchedule" | "listRecords">;
   readonly forecastFires: ForecastFires;
   readonly health: () => Promise<HealthReport>;
   /** Null: no keys; then only loopback host names are answered. */

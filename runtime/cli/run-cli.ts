@@ -16,6 +16,7 @@ import { addRoleCommands } from "./commands/roles.ts";
 import { addSchemaCommand } from "./commands/schema.ts";
 import { addUpCommand } from "./commands/up.ts";
 import { addValidateCommand } from "./commands/validate.ts";
+import { addWhyCommand } from "./commands/why.ts";
 import { type CommandIo, EXIT, type ExitCode } from "./io.ts";
 import { openClient } from "./open-client.ts";
 import { openOtherFiles } from "./open-other-files.ts";
@@ -61,6 +62,7 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addApplyCommand(program, io, setExitCode, reconcile);
   addSchemaCommand(program, io, setExitCode);
   addNextCommand(program, io, setExitCode, findSchedule, () => new Date());
+  addWhyCommand(program, io, setExitCode, { openClient: open, loadSchedule: findSchedule });
   addJobCommands(program, io, setExitCode, open);
   addFleetCommands(program, io, open);
   addDatabaseCommands(program, io, setExitCode);

@@ -148,6 +148,7 @@ export function createTestApp(overrides: Partial<WebPorts> & { readonly keys?: W
       deleteJob: async () => ({ kind: "deleted" }),
     },
     schedules: { triggerSchedule: async (name, jobId) => (name === "nightly" ? jobId : null) },
+    history: { loadSchedule: async () => null, listRecords: async () => [] },
     forecastFires: () => [],
     health: async () => ({ database: { status: "up", detail: null } }),
     keys: null,

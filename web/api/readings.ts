@@ -7,6 +7,7 @@ import { PAGE, readCursor, readLimit, readQuery, writeCursor } from "../listing.
 import { PULSE_TOPICS } from "../live.ts";
 import { addPath } from "../methods.ts";
 import type { WebEnv, WebPorts } from "../ports.ts";
+import { scheduleJson } from "./schedules.ts";
 
 /** Figures, workers, job types, queues, schedules, events. */
 export function addReadingRoutes(app: Hono<WebEnv>, ports: WebPorts, actions: Actions, streams: EventStreams): void {
@@ -47,16 +48,7 @@ export function addReadingRoutes(app: Hono<WebEnv>, ports: WebPorts, actions: Ac
         after: readCursor(query.cursor, (key) => NAME_PATTERN.test(key)),
         limit: Math.min(readLimit(query.limit), PAGE.max),
       });
-      const items = page.items.map(({ spec, jobType, timingHash: _, ...schedule }) => ({
-        ...schedule,
-        job: jobType,
-        timing: spec.timing,
-        timeZone: spec.timeZone,
-        payload: spec.payload,
-        concurrencyPolicy: spec.concurrencyPolicy,
-        misfirePolicy: spec.misfirePolicy,
-        runOnStart: spec.runOnStart,
-      }));
+      const items = page.items.map(scheduleJson);
       return c.json({ items, nextCursor: writeCursor(page.next) });
     },
   });

@@ -17,7 +17,7 @@ left join (
  * A job that a schedule makes: run at once, or due after its jitter, or held while another run is in its way (overlap), or in line for
  * its concurrency key (key): then takeKeys is to be called.
  */
-const INSERT_FIRED = `
+export const INSERT_FIRED = `
   insert into turno.jobs_live (id, type, queue, state, hold, concurrency_key, payload, payload_external, dispatch_id, sort_at, run_at, enqueued_at, enqueued_why, schedule, fire_at, fire_late_ms, object_id)
   select f.job_id, w.job_type, y.queue, case when s.start = 'now' then 'Enqueued' else 'Scheduled' end, case when s.start in ('key', 'overlap') then s.start end, w.concurrency_key,
     case when octet_length(w.payload::text) > 2048 then null else w.payload end, octet_length(w.payload::text) > 2048,
@@ -39,7 +39,7 @@ const INSERT_FIRED = `
 const showsLastJob = (row: string): string =>
   `${row}.last_job_id is not distinct from (select shown.last_job_id from turno.recurring_jobs shown where shown.name = ${row}.name)`;
 
-const PAYLOADS_AND_COUNTERS = `
+export const PAYLOADS_AND_COUNTERS = `
 payloads as (
   insert into turno.job_payloads (job_id, payload)
   select f.job_id, w.payload from fired f join wanted w on w.job_id = f.job_id where octet_length(w.payload::text) > 2048
