@@ -161,7 +161,10 @@ export class Worker {
             const queue = byName.get(topic.queue);
             if (queue !== undefined) this.#claimer.ring(queue);
           } else if (topic.kind === "cancel") this.#lookForCancel(topic.jobId);
-          else if (topic.kind === "revision") this.#unloadable.forget();
+          else if (topic.kind === "revision") {
+            this.#unloadable.forget();
+            this.#options.host.retryUnloadable();
+          }
         },
         // Whatever was rung meanwhile is not known.
         onGap: () => {

@@ -205,6 +205,50 @@ describe("a module that cannot be loaded", () => {
     expect(await bench.run("echo.ts", { payload: 1 })).toMatchObject({ kind: "returned" });
   });
 
+  test.each(["thread", "process"] as const)("is tried again until it loads, without a job (%s)", async (isolation) => {
+    const bench = openWorkbench(
+      {
+        "late.ts": `const name = "late-" + "package";
+          const { value } = await import(name);
+          export default () => value;`,
+      },
+      { firstProbeMs: 10 },
+    );
+    expect(await bench.run("late.ts", { isolation })).toMatchObject({ kind: "unloadable" });
+    expect(await bench.run("late.ts", { isolation })).toMatchObject({
+      kind: "unloadable",
+      detail: expect.stringContaining("late-package"),
+    });
+    writeProjectFile(
+      bench.root,
+      "node_modules/late-package/package.json",
+      '{"name":"late-package","type":"module","main":"index.js"}',
+    );
+    writeProjectFile(bench.root, "node_modules/late-package/index.js", "export const value = 7;");
+    await bench.logged("a handler can be loaded here again");
+    expect(bench.host.unloadableBundles()).toEqual([]);
+    expect(await bench.run("late.ts", { isolation })).toMatchObject({ kind: "returned", result: "7" });
+  });
+
+  test("is tried again at once when it is asked for, and stays what it is when nothing has changed", async () => {
+    const bench = openWorkbench({
+      "strict.ts": `import { existsSync } from "node:fs";
+        if (!existsSync(process.env.TURNO_PROJECT_ROOT + "/licence")) throw new Error("no licence");
+        export default () => 1;`,
+    });
+    expect(await bench.run("strict.ts")).toMatchObject({ kind: "unloadable" });
+    bench.host.retryUnloadable();
+    expect(bench.host.unloadableBundles()).toHaveLength(1);
+    writeProjectFile(bench.root, "licence", "yes");
+    await expect
+      .poll(() => {
+        bench.host.retryUnloadable();
+        return bench.host.unloadableBundles();
+      })
+      .toEqual([]);
+    expect(await bench.run("strict.ts")).toMatchObject({ kind: "returned" });
+  });
+
   test("is one that nobody has; a store that is away condemns nothing", async () => {
     const gone = openWorkbench(HANDLERS, { loadBundle: async () => null });
     expect(await gone.run("echo.ts")).toMatchObject({ kind: "unloadable" });

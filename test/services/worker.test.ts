@@ -184,6 +184,18 @@ describe("a worker", () => {
     expect(other.host.runs.length).toBe(3);
   });
 
+  it("runs held jobs after all once a revision came and their handler loads here", async () => {
+    const { host } = await engine.role();
+    host.unloadable.add("sha256:work");
+    const id = await engine.enqueue();
+    await engine.clock.advance(20_000);
+    expect(engine.job(id)).toMatchObject({ state: "Scheduled", hold: "no-handler" });
+    host.unloadable.clear();
+    engine.doorbell.ring({ kind: "revision" });
+    await engine.clock.advance(10_000);
+    expect(engine.job(id)).toMatchObject({ state: "Succeeded", failures: 0 });
+  });
+
   it("runs a job alone that was lost before", async () => {
     const { host } = await engine.worker();
     const id = await engine.enqueue({ due: { afterMs: 1_000 } });

@@ -13,6 +13,7 @@ import type { PrepareChild } from "../../protocol/ports/intake.ts";
 import type { NewJob } from "../../protocol/ports/jobs.ts";
 import type { Clock } from "../../protocol/ports/surroundings.ts";
 import { createBundleCache } from "./bundle-cache.ts";
+import { probeBundle } from "./bundle-probe.ts";
 import { COMMAND_HANDLER, createCommandRunner } from "./command.ts";
 import { type EnqueueRequest, toJobRequest } from "./enqueue-request.ts";
 import { createGroupGuard } from "./group-guard.ts";
@@ -20,6 +21,7 @@ import { createInlineRunner } from "./inline-runner.ts";
 import type { EnqueueAnswer, RealmDefinition, RealmRun, RealmWork, RunMessage } from "./messages.ts";
 import { createProcessRunner } from "./process-runner.ts";
 import { createThreadPool } from "./thread-pool.ts";
+import { UnloadableBundles } from "./unloadable-bundles.ts";
 
 export interface HandlerHostOptions {
   /** Working folder of processes and commands; handlers read it as TURNO_PROJECT_ROOT. */
@@ -35,6 +37,8 @@ export interface HandlerHostOptions {
   readonly threads?: number;
   /** Environment of threads beside the worker's own. Processes never get it. */
   readonly threadEnv?: Readonly<Record<string, string>>;
+  /** How long after a bundle could not be loaded it is tried again, at first. */
+  readonly firstProbeMs?: number | undefined;
 }
 
 /** Runs handlers by their isolation, and `builtin/command` as a process without a thread. */
@@ -42,9 +46,10 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
   const { logger, projectRoot, prepareChild } = options;
   const bundles = createBundleCache({ folder: options.bundlesDir, loadBundle: options.loadBundle });
   const projectEnv = { TURNO_PROJECT_ROOT: projectRoot };
+  const threadEnv = { ...process.env, ...options.threadEnv, ...projectEnv };
   const threads = createThreadPool({
     threads: Math.max(1, options.threads ?? availableParallelism()),
-    env: { ...process.env, ...options.threadEnv, ...projectEnv },
+    env: threadEnv,
     logger,
   });
   const guard = createGroupGuard(logger);
@@ -57,12 +62,19 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
     inline,
   };
   const describe = createDefinitions();
-  const unloadable = new Set<string>();
-
-  const noteUnloadable = (hash: string, detail: string) => {
-    unloadable.add(hash);
-    logger.error("a handler cannot be loaded here", { bundle: hash, detail });
-  };
+  const unloadable = new UnloadableBundles({
+    logger,
+    firstProbeMs: options.firstProbeMs,
+    probe: (hash) =>
+      bundles.fetch(hash).then(
+        (url) => probeBundle(url, threadEnv),
+        (error: unknown) => {
+          if (isVerdict(error)) return error.message;
+          throw error;
+        },
+      ),
+  });
+  const noteUnloadable = (hash: string, detail: string) => unloadable.note(hash, detail);
 
   const startAt = (url: string, hash: string, request: RunRequest): HandlerRun => {
     const run = new HostRun(request, describe(request.definition, hash, url), { noteUnloadable, prepareChild });
@@ -77,6 +89,8 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
       if (bundleHash === null) {
         return settledRun({ kind: "unloadable", detail: `${handler} is not a handler that ships with this version` });
       }
+      const reason = unloadable.reason(bundleHash);
+      if (reason !== null) return settledRun({ kind: "unloadable", detail: reason });
       const url = bundles.known(bundleHash);
       if (url !== null) return startAt(url, bundleHash, request);
       const waiting = createWaitingRun();
@@ -84,7 +98,7 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
         (fetched) => waiting.begin(() => startAt(fetched, bundleHash, request)),
         (error: unknown) => {
           // A database that is away says nothing about the bundle: only a verdict is remembered.
-          if (error instanceof TurnoError && error.code === "TURNO_HANDLER_LOAD") {
+          if (isVerdict(error)) {
             noteUnloadable(bundleHash, error.message);
             waiting.settle({ kind: "unloadable", detail: error.message });
           } else
@@ -93,12 +107,19 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
       );
       return waiting;
     },
-    unloadableBundles: () => [...unloadable],
+    unloadableBundles: () => unloadable.list(),
+    retryUnloadable: () => unloadable.recheck(),
     async close() {
+      unloadable.close();
       await Promise.all([threads.close(), processes.close(), commands.close()]);
       guard.close();
     },
   };
+}
+
+/** Nobody has the code, or it is not what it is kept as. */
+function isVerdict(error: unknown): error is TurnoError {
+  return error instanceof TurnoError && error.code === "TURNO_HANDLER_LOAD";
 }
 
 interface Realm {

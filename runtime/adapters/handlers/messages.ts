@@ -64,6 +64,8 @@ export interface RealmDefinition {
 export interface RealmStart {
   /** One 32-bit number: the id of the last run that began, readable while the realm's event loop is blocked. */
   readonly lastBegun: SharedArrayBuffer | null;
+  /** URL of a bundle: the thread is there only to say whether it loads. */
+  readonly probe?: string;
 }
 
 /** One run, ready to be given to a thread or process. */

@@ -150,16 +150,28 @@ function createOutgoing(send: (batch: readonly FromRealm[]) => void) {
 }
 
 function loadHandler(definition: RealmDefinition, handlers: Map<string, Handler | Promise<Handler>>): Promise<Handler> {
-  const loading = import(definition.bundleUrl).then((module: { readonly default?: unknown }) => {
-    if (typeof module.default !== "function") {
-      throw new TypeError("expected a default export made by defineHandler, found none");
-    }
-    const handler = module.default as Handler;
+  const loading = importHandler(definition.bundleUrl).then((handler) => {
     handlers.set(definition.bundleHash, handler);
     return handler;
   });
   handlers.set(definition.bundleHash, loading);
   return loading;
+}
+
+async function importHandler(url: string): Promise<Handler> {
+  const module: { readonly default?: unknown } = await import(url);
+  if (typeof module.default === "function") return module.default as Handler;
+  throw new TypeError("expected a default export made by defineHandler, found none");
+}
+
+/** Null: the bundle loads in this realm. */
+export async function whyUnloadable(url: string): Promise<string | null> {
+  try {
+    await importHandler(url);
+    return null;
+  } catch (error) {
+    return storableText(describeLoadError(error));
+  }
 }
 
 function describeLoadError(error: unknown): string {

@@ -1,13 +1,14 @@
 import { parentPort, workerData } from "node:worker_threads";
 import type { RealmStart, ToRealm } from "./messages.ts";
-import { createRealm } from "./realm.ts";
+import { createRealm, whyUnloadable } from "./realm.ts";
 
 // The first module of every worker thread.
 const port = parentPort;
 if (port === null) throw new Error("thread-entry is started by the thread pool only");
-const { lastBegun } = workerData as RealmStart;
+const { lastBegun, probe } = workerData as RealmStart;
 const realm = createRealm({
   send: (batch) => port.postMessage(batch),
   lastBegun: lastBegun === null ? null : new Int32Array(lastBegun),
 });
+if (probe !== undefined) void whyUnloadable(probe).then((verdict) => port.postMessage(verdict));
 port.on("message", (batch: readonly ToRealm[]) => realm.receive(batch));

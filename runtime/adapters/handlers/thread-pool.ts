@@ -138,6 +138,8 @@ export function createThreadPool({ threads: sharedLimit, env, logger }: ThreadPo
       }
       const run = thread.runs.get(message[1]);
       if (run === undefined) continue;
+      // What a thread failed to load it never loads; the next one may find it mended.
+      if (message[0] === "done" && message[2].kind === "unloadable") thread.draining = true;
       if (hear(run.work, message, (answer) => post(thread, answer))) thread.runs.delete(run.id);
     }
     if (thread.runs.size > 0) return;

@@ -68,6 +68,9 @@ export function createMemoryHandlerHost(scripts: Readonly<Record<string, Script>
       });
     },
     unloadableBundles: () => [...refused],
+    retryUnloadable() {
+      for (const hash of refused) if (!unloadable.has(hash)) refused.delete(hash);
+    },
     close: () => Promise.resolve(),
   };
 }
@@ -77,7 +80,7 @@ const NOTHING: Promise<HandlerOutcome> = Promise.resolve({ kind: "returned", res
 /** Every handler returns nothing, at once: what is left is the cost of the engine. */
 export function createInstantHost(): HandlerHost {
   const run: HandlerRun = { outcome: NOTHING, abort: () => {}, end: () => {} };
-  return { run: () => run, unloadableBundles: () => [], close: () => Promise.resolve() };
+  return { run: () => run, unloadableBundles: () => [], retryUnloadable: () => {}, close: () => Promise.resolve() };
 }
 
 function runScript(

@@ -56,8 +56,10 @@ export interface HandlerRun {
 /** Runs handlers: inline, in threads or in processes; loads bundles by hash through the store. */
 export interface HandlerHost {
   run(request: RunRequest): HandlerRun;
-  /** Bundles that could not be loaded here. */
+  /** Bundles that cannot be loaded here, by the last try. */
   unloadableBundles(): readonly string[];
+  /** They are tried again, without a job; one that loads leaves the list. */
+  retryUnloadable(): void;
   /** Ends everything that still runs. */
   close(): Promise<void>;
 }
