@@ -1,0 +1,62 @@
+import { createHash } from "node:crypto";
+import { describeWorld } from "./description.ts";
+import { type Action, World, type WorldRules } from "./world.ts";
+
+export interface Exploration {
+  readonly rules: WorldRules;
+  readonly depth: number;
+  /** Different states that were reached, the first one included. */
+  readonly states: number;
+  /** Steps that were taken from them. */
+  readonly steps: number;
+  /** The shortest way to a violation; null: there is none within the depth. */
+  readonly violation: { readonly message: string; readonly trace: readonly string[] } | null;
+}
+
+/** What leads from the first state to another. */
+type Path = readonly Action[];
+
+/**
+ * Breadth first over everything that can happen within `depth` steps, so the first violation is a shortest one. The
+ * real code cannot be copied in the middle of a wait; a state is reached again by taking its path once more.
+ */
+export async function explore(rules: WorldRules, depth: number): Promise<Exploration> {
+  const seen = new Set<string>([fingerprint(await new World(rules).open())]);
+  let frontier: Path[] = [[]];
+  let steps = 0;
+  for (let level = 0; level < depth && frontier.length > 0; level++) {
+    const next: Path[] = [];
+    for (const path of frontier) {
+      let world: World | null = await arrive(rules, path);
+      for (const action of world.actions()) {
+        world ??= await arrive(rules, path);
+        steps += 1;
+        try {
+          await world.perform(action);
+        } catch (error) {
+          const message = error instanceof Error ? error.message : String(error);
+          const trace = [...path, action].map(({ name }) => name);
+          return { rules, depth: level + 1, states: seen.size, steps, violation: { message, trace } };
+        }
+        const print = fingerprint(world);
+        world = null;
+        if (seen.has(print)) continue;
+        seen.add(print);
+        next.push([...path, action]);
+      }
+    }
+    frontier = next;
+  }
+  return { rules, depth, states: seen.size, steps, violation: null };
+}
+
+async function arrive(rules: WorldRules, path: Path): Promise<World> {
+  const world = await new World(rules).open();
+  for (const action of path) await world.perform(action);
+  return world;
+}
+
+/** 96 bits: two states among a million that share one are as likely as a meteorite. */
+function fingerprint(world: World): string {
+  return createHash("sha1").update(describeWorld(world)).digest("base64").slice(0, 16);
+}
