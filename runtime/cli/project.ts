@@ -77,6 +77,7 @@ export function loadBy(root: string, environment: CommandIo["env"]): (files: Fil
       handlerExists: (path) => statSync(join(root, path), { throwIfNoEntry: false })?.isFile() === true,
       builtinSettings: new Map([[COMMAND_HANDLER, COMMAND_SETTINGS_SCHEMA]]),
       environment,
+      today: new Date().toISOString().slice(0, 10),
     });
 }
 

@@ -2,12 +2,14 @@ import { describeError } from "../core/errors.ts";
 import { compileGlobs, describeBadGlob } from "../core/glob.ts";
 import type { JsonObject } from "../core/json.ts";
 import { isTimeZone } from "../time/time-zone.ts";
+import { readCalendar } from "./calendar-rules.ts";
 import { checkDocument, type Envelope, problemAt, readEnvelope, type ValidDocument } from "./documents.ts";
 import { hashState } from "./hash.ts";
 import { type LoadedDocument, loadFile } from "./load.ts";
 import { deepFreeze, normalizePolicy, normalizeProject, normalizeQueue } from "./normalize.ts";
-import { checkBackoff, describeZone, readJob, readSchedule } from "./object-rules.ts";
+import { checkBackoff, describeZone, readJob } from "./object-rules.ts";
 import type {
+  CalendarObject,
   DeclaredObject,
   DesiredState,
   JobObject,
@@ -20,6 +22,7 @@ import { hasErrors, type Problem, sortProblems } from "./problems.ts";
 import { findReferenceProblems } from "./references.ts";
 import { checkRuntime } from "./runtime-document.ts";
 import { type Environment, overrideRuntime, readRuntimeDocument } from "./runtime-settings.ts";
+import { readSchedule } from "./schedule-rules.ts";
 import { isMapping } from "./schema-walk.ts";
 
 export interface LoadProjectOptions {
@@ -27,6 +30,8 @@ export interface LoadProjectOptions {
   readonly handlerExists?: (path: string) => boolean;
   /** Schemas of `spec.settings` by the name of a handler that ships with Turno; absent: not checked. */
   readonly builtinSettings?: ReadonlyMap<string, PayloadSchema>;
+  /** The day on which it is read, `2026-12-31`, for calendars that run out; absent: not looked at. */
+  readonly today?: string;
   /** `TURNO_RUNTIME_…` of it stand over the files' settings: samples, retention and served queues decide here. */
   readonly environment?: Environment;
 }
@@ -203,10 +208,17 @@ function readObjects(context: {
       keep(job, envelope.source);
     }
   }
+  const calendars = new Map<string, CalendarObject>();
+  for (const envelope of envelopes) {
+    if (envelope.kind !== "Calendar") continue;
+    const calendar = readCalendar(check(envelope, "Calendar"), { files, today: options.today ?? null, problems });
+    if (calendar !== null) calendars.set(calendar.name, calendar);
+    keep(calendar, envelope.source);
+  }
   for (const envelope of envelopes) {
     if (envelope.kind !== "Schedule") continue;
     const checked = check(envelope, "Schedule", { ...defaults?.Schedule } as JsonObject);
-    keep(readSchedule(checked, { settings, jobs, problems }), envelope.source);
+    keep(readSchedule(checked, { settings, jobs, calendars, problems }), envelope.source);
   }
   // Documents that are not valid are declared all the same: naming them is no second mistake.
   const declared = new Set(envelopes.map(({ kind, name }) => `${kind}/${name}`));

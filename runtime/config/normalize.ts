@@ -1,7 +1,11 @@
 import { parseDuration } from "../core/duration.ts";
+import type { ScheduleCalendars } from "../time/calendar.ts";
+import { needsSeed } from "../time/cron.ts";
 import { parseInstant } from "../time/next-fire.ts";
 import type { ValidDocument } from "./documents.ts";
 import type {
+  CalendarObject,
+  CalendarSpec,
   ConfigObject,
   JobObject,
   ObjectKind,
@@ -11,11 +15,13 @@ import type {
   QueueObject,
   RetentionSpec,
   ScheduleObject,
+  SlaSpec,
   Timing,
+  UniqueSpec,
 } from "./objects.ts";
 import type { PayloadSchema } from "./payload.ts";
 import { readRuntime } from "./runtime-document.ts";
-import type { PolicySpecDocument, ScheduleDocument } from "./schema.generated.ts";
+import type { JobDocument, PolicySpecDocument, ScheduleDocument } from "./schema.generated.ts";
 import { validateDocument } from "./validate.ts";
 
 /** Name of the policy that is there without being declared. */
@@ -68,6 +74,8 @@ export function normalizeJob(
     settings: spec.settings,
     isolation: spec.isolation,
     payloadSchema: context.payloadSchema,
+    ...(spec.concurrencyKey === undefined ? {} : { concurrencyKey: spec.concurrencyKey }),
+    ...(spec.unique === undefined ? {} : { unique: readUnique(spec.unique) }),
     retention: {
       succeededMs: succeeded === undefined ? context.retention.succeededMs : parseDuration(succeeded),
       cancelledMs: cancelled === undefined ? context.retention.cancelledMs : parseDuration(cancelled),
@@ -76,19 +84,50 @@ export function normalizeJob(
   });
 }
 
-/** `timeZone`: the one in force, the schedule's own or the project's. Throws when `at` is no instant. */
-export function normalizeSchedule(source: ValidDocument<"Schedule">, timeZone: string): ScheduleObject {
+/**
+ * `timeZone`: the one in force, the schedule's own or the project's; `calendars`: those that it names and those that
+ * apply to its labels. Throws when `at` is no instant.
+ */
+export function normalizeSchedule(
+  source: ValidDocument<"Schedule">,
+  context: {
+    readonly timeZone: string;
+    readonly calendars: Omit<ScheduleCalendars, "timeZone">;
+    /** Of its payload, by its job; null: none. */
+    readonly concurrencyKey: string | null;
+  },
+): ScheduleObject {
   const { spec } = source.document;
+  const { timeZone, calendars, concurrencyKey } = context;
+  const { jitter, startingDeadline, maxCatchupRuns, sla } = spec;
+  const limited = calendars.include.length + calendars.exclude.length > 0;
+  const limits = {
+    ...(limited ? { calendars: { timeZone, ...calendars } } : {}),
+    ...(jitter === undefined ? {} : { jitter: { maxMs: parseDuration(jitter.max), mode: jitter.mode } }),
+  };
   return finish(source, {
     job: spec.job,
-    timing: readTiming(spec, timeZone),
+    timing: { ...readTiming(spec, { name: source.name, timeZone }), ...limits },
     timeZone,
     payload: spec.payload,
+    ...(concurrencyKey === null ? {} : { concurrencyKey }),
     concurrencyPolicy: spec.concurrencyPolicy,
     misfirePolicy: spec.misfirePolicy,
     runOnStart: spec.runOnStart,
     suspend: spec.suspend,
+    ...(startingDeadline === undefined ? {} : { startingDeadlineMs: parseDuration(startingDeadline) }),
+    ...(maxCatchupRuns === undefined ? {} : { maxCatchupRuns }),
+    ...(sla === undefined ? {} : { sla: readSla(sla) }),
   });
+}
+
+/** `days`: the document's own with those of the imported file. */
+export function normalizeCalendar(
+  source: ValidDocument<"Calendar">,
+  days: Pick<CalendarSpec, "dates" | "ranges" | "weekdays">,
+): CalendarObject {
+  const { ics, validUntil, appliesTo } = source.document.spec;
+  return finish(source, { ...days, ics: ics ?? null, validUntil: validUntil ?? null, appliesTo: appliesTo ?? null });
 }
 
 export function deepFreeze<Value>(value: Value): Value {
@@ -112,6 +151,11 @@ function finish<Kind extends ObjectKind, Spec>(source: ValidDocument<Kind>, spec
   });
 }
 
+function readUnique(spec: NonNullable<JobDocument["spec"]["unique"]>): UniqueSpec {
+  const forMs = spec.for === undefined ? null : parseDuration(spec.for);
+  return { key: spec.key, forMs, until: spec.until ?? (forMs === null ? "finished" : null) };
+}
+
 function readPolicy(spec: PolicySpecDocument): PolicySpec {
   const { immediateRetry, retry } = spec;
   return {
@@ -132,8 +176,29 @@ function readPolicy(spec: PolicySpecDocument): PolicySpec {
   };
 }
 
-function readTiming(spec: ScheduleDocument["spec"], timeZone: string): Timing {
-  if (spec.cron !== undefined) return { kind: "cron", expression: spec.cron.trim(), timeZone };
+function readSla({ finishBy, maxAge, notify }: NonNullable<ScheduleDocument["spec"]["sla"]>): SlaSpec {
+  return {
+    finishBy: finishBy ?? null,
+    maxAgeMs: maxAge === undefined ? null : parseDuration(maxAge),
+    notify: notify ?? null,
+  };
+}
+
+function readTiming(
+  spec: ScheduleDocument["spec"],
+  { name, timeZone }: { readonly name: string; readonly timeZone: string },
+): Timing {
+  if (spec.cron !== undefined) {
+    const [expression = "", ...others] = [spec.cron].flat().map((text) => text.trim());
+    return {
+      kind: "cron",
+      expression,
+      ...(others.length === 0 ? {} : { others }),
+      timeZone,
+      ...([expression, ...others].some(needsSeed) ? { seed: name } : {}),
+      ...(spec.dst === undefined || Object.keys(spec.dst).length === 0 ? {} : { dst: spec.dst }),
+    };
+  }
   if (spec.at !== undefined) return { kind: "at", at: parseInstant(spec.at).toISOString() };
   if (typeof spec.every === "object") {
     return { kind: "every", intervalMs: parseDuration(spec.every.interval), from: spec.every.from };

@@ -81,7 +81,20 @@ export interface JobSpec {
   readonly isolation: Isolation;
   /** JSON Schema 2020-12 of the payload with every reference resolved; null: any payload. */
   readonly payloadSchema: JsonObject | boolean | null;
+  /** Text with expressions over the payload; absent: none. */
+  readonly concurrencyKey?: string;
+  readonly unique?: UniqueSpec;
   readonly retention: RetentionSpec;
+}
+
+/** A duplicate is answered with the job that is there: at most one counts for each key of the job type. */
+export interface UniqueSpec {
+  /** Text with expressions over the payload. */
+  readonly key: string;
+  /** After its creation; null: as long as `until` says. */
+  readonly forMs: number | null;
+  /** What ends it earlier; null: nothing. */
+  readonly until: "started" | "finished" | null;
 }
 
 export interface ScheduleSpec {
@@ -172,6 +185,8 @@ export interface JobDefinition {
   readonly isolation: Isolation;
   readonly settings: JsonObject;
   readonly payloadSchema: JsonObject | boolean | null;
+  readonly concurrencyKey?: string;
+  readonly unique?: UniqueSpec;
   readonly retention: RetentionSpec;
   readonly policy: PolicySpec;
 }

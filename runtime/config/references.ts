@@ -34,6 +34,10 @@ export function findReferenceProblems(context: {
     if (object.kind === "Schedule" && complete && !declared.has(`Job/${object.spec.job}`)) {
       missing("Job", object.spec.job, "job");
     }
+    if (object.kind === "Schedule" && complete) {
+      const { notify = null } = object.spec.sla ?? {};
+      if (notify !== null && !declared.has(`Job/${notify}`)) missing("Job", notify, "sla");
+    }
     if (object.kind === "Job") {
       const { policy, queue } = object.spec;
       if (complete && policy !== STANDARD_POLICY && !declared.has(`Policy/${policy}`)) {

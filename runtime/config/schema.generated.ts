@@ -217,9 +217,22 @@ export interface JobDocument {
     readonly isolation: "thread" | "process" | "inline";
     /** JSON Schema (2020-12) of the payload, inline or as `{ $ref: ../schemas/file.json }` relative to this file. Absent: any payload. */
     readonly payload?: JsonObject | boolean;
+    /** Jobs with the same key never run at once, on any worker; the others wait (hold `key`). A text with expressions over `payload`; keys are shared by all job types. Absent: no key. */
+    readonly concurrencyKey?: string;
+    /** A job that is enqueued while another with the same unique key counts is not created; the other one is the answer. Schedules have their `concurrencyPolicy` instead. */
+    readonly unique?: UniqueDocument;
     /** How long finished jobs of this type are kept. Absent: the project's `spec.runtime.retention`. */
     readonly retention: RetentionDocument;
   };
+}
+
+export interface UniqueDocument {
+  /** A text with expressions over `payload`; each job type has keys of its own. */
+  readonly key: string;
+  /** How long a job counts after its creation, at most. Absent: as long as `until` says. */
+  readonly for?: string;
+  /** What ends it earlier: `started` when a worker takes the job for the first time, `finished` when it has ended. Absent: nothing with `for`, `finished` without. */
+  readonly until?: "started" | "finished";
 }
 
 export interface RetentionDocument {
@@ -1240,8 +1253,6 @@ export const TURNO_SCHEMA: JsonObject = {
           "additionalProperties": false,
           "plannedProperties": [
             "script",
-            "concurrencyKey",
-            "unique",
             "settingsSchema",
             "rateLimit",
             "priority",
@@ -1312,6 +1323,19 @@ export const TURNO_SCHEMA: JsonObject = {
                 }
               ]
             },
+            "concurrencyKey": {
+              "type": "string",
+              "minLength": 1,
+              "maxLength": 1000,
+              "description": "Jobs with the same key never run at once, on any worker; the others wait (hold `key`). A text with expressions over `payload`; keys are shared by all job types. Absent: no key.",
+              "examples": [
+                "customer-${{ payload.customer }}"
+              ]
+            },
+            "unique": {
+              "$ref": "#/$defs/unique",
+              "description": "A job that is enqueued while another with the same unique key counts is not created; the other one is the answer. Schedules have their `concurrencyPolicy` instead."
+            },
             "retention": {
               "$ref": "#/$defs/retention",
               "default": {},
@@ -1337,6 +1361,12 @@ export const TURNO_SCHEMA: JsonObject = {
             "settings": {
               "pageSize": 50
             },
+            "concurrencyKey": "slips-${{ payload.lote }}",
+            "unique": {
+              "key": "${{ payload.lote }}",
+              "for": "1h",
+              "until": "finished"
+            },
             "payload": {
               "type": "object",
               "required": [
@@ -1352,6 +1382,36 @@ export const TURNO_SCHEMA: JsonObject = {
           }
         }
       ]
+    },
+    "unique": {
+      "type": "object",
+      "additionalProperties": false,
+      "required": [
+        "key"
+      ],
+      "properties": {
+        "key": {
+          "type": "string",
+          "minLength": 1,
+          "maxLength": 1000,
+          "description": "A text with expressions over `payload`; each job type has keys of its own.",
+          "examples": [
+            "${{ payload.batch }}"
+          ]
+        },
+        "for": {
+          "$ref": "#/$defs/duration",
+          "durationMinimum": "1s",
+          "description": "How long a job counts after its creation, at most. Absent: as long as `until` says."
+        },
+        "until": {
+          "enum": [
+            "started",
+            "finished"
+          ],
+          "description": "What ends it earlier: `started` when a worker takes the job for the first time, `finished` when it has ended. Absent: nothing with `for`, `finished` without."
+        }
+      }
     },
     "retention": {
       "type": "object",

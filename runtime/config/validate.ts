@@ -3,6 +3,7 @@ import { parseDuration } from "../core/duration.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { ObjectKind } from "./objects.ts";
 import {
+  type CalendarDocument,
   type JobDocument,
   KINDS,
   type PolicyDocument,
@@ -21,6 +22,7 @@ export interface DocumentOf {
   readonly Policy: PolicyDocument;
   readonly Job: JobDocument;
   readonly Schedule: ScheduleDocument;
+  readonly Calendar: CalendarDocument;
 }
 
 export type Checked<Value> =
@@ -28,7 +30,7 @@ export type Checked<Value> =
   | { readonly ok: false; readonly problems: readonly SchemaProblem[] };
 
 /** Kinds of the contract that this version does not have. */
-export const PLANNED_KINDS: readonly string[] = ["Calendar", "Trigger", "Workflow"];
+export const PLANNED_KINDS: readonly string[] = ["Trigger", "Workflow"];
 
 /** Checks a document against its kind's schema. The value given is left as it is; defaults go into a copy. */
 export function validateDocument<Kind extends ObjectKind>(kind: Kind, value: JsonObject): Checked<DocumentOf[Kind]> {

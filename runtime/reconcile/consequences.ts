@@ -1,3 +1,4 @@
+import { describeEnd } from "../config/calendar-rules.ts";
 import type { ScheduleObject } from "../config/objects.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
 import type { AppliedState } from "../protocol/ports/revisions.ts";
@@ -42,6 +43,11 @@ export function describeConsequences(request: ConsequencesRequest): {
     }
   }
   consequences.push(...describeRemovals(request));
+  for (const object of desired.objects) {
+    if (object.kind !== "Calendar" || object.spec.validUntil === null) continue;
+    const ending = describeEnd(object.spec.validUntil, applied.now.toISOString().slice(0, 10));
+    if (ending !== null) warnings.push(`Calendar/${object.name} ${ending}.`);
+  }
   for (const [type, { misfits, looked }] of request.jobs.misfits) {
     const some = looked === 1 ? "the waiting job does" : `${misfits} of the ${looked} newest waiting jobs do`;
     const end = misfits === 1 ? "it ends" : "they end";

@@ -1,7 +1,11 @@
-import type { DeclaredObject, ProjectObject, ScheduleSpec, Timing } from "../config/objects.ts";
+import { createHash } from "node:crypto";
+import type { CalendarSpec, DeclaredObject, ProjectObject, ScheduleSpec, Timing } from "../config/objects.ts";
 import { unreachable } from "../core/assert.ts";
 import { formatDuration } from "../core/duration.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import { canonicalJson, type Json, type JsonObject } from "../core/json.ts";
+import type { CalendarDays } from "../time/calendar.ts";
+
+const WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /**
  * An object as its author writes it, defaults included: `timeoutMs: 600000` is `timeout: 10m` again, and a timing is
@@ -12,6 +16,8 @@ export function toDeclaredFields(object: ProjectObject | DeclaredObject): JsonOb
   switch (object.kind) {
     case "Schedule":
       return { ...metadata, spec: describeSchedule(object.spec) };
+    case "Calendar":
+      return { ...metadata, spec: describeCalendar(object.spec) };
     case "Job": {
       // What a handler gets and what it accepts is the author's own text: nothing in it is a unit of Turno's.
       const { payloadSchema, settings, ...rest } = object.spec;
@@ -37,13 +43,41 @@ function describeMetadata({ labels, description }: ProjectObject | DeclaredObjec
 
 function describeSchedule(spec: ScheduleSpec): JsonObject {
   const { timing, payload, ...rest } = spec;
-  return { ...describeUnits(rest), ...describeTiming(timing), payload };
+  return { ...describeUnits(rest), ...describeTiming(timing), ...describeLimits(timing), payload };
+}
+
+function describeCalendar({ dates, ranges, weekdays, appliesTo, ...rest }: CalendarSpec): JsonObject {
+  return {
+    ...describeUnits(rest),
+    dates,
+    ranges: ranges.map((range) => describeUnits(range)),
+    weekdays: weekdays.map((day) => WEEKDAYS[day] ?? ""),
+    ...(appliesTo === null ? {} : { appliesTo: { labels: appliesTo.labels } }),
+  };
+}
+
+/** A calendar is named with a mark of its days: when they change, so do the fires of every schedule that uses it. */
+function describeLimits({ calendars, jitter }: Timing): JsonObject {
+  const mark = ({ name, ...days }: CalendarDays): string =>
+    `${name} (${createHash("sha256")
+      .update(canonicalJson(days as unknown as Json))
+      .digest("hex")
+      .slice(0, 8)})`;
+  const named = (side: "include" | "exclude"): JsonObject =>
+    calendars === undefined || calendars[side].length === 0 ? {} : { [side]: calendars[side].map(mark) };
+  return {
+    ...(calendars === undefined ? {} : { calendars: { ...named("include"), ...named("exclude") } }),
+    ...(jitter === undefined ? {} : { jitter: { max: formatDuration(jitter.maxMs), mode: jitter.mode } }),
+  };
 }
 
 function describeTiming(timing: Timing): JsonObject {
   switch (timing.kind) {
     case "cron":
-      return { cron: timing.expression };
+      return {
+        cron: timing.others === undefined ? timing.expression : [timing.expression, ...timing.others],
+        ...(timing.dst === undefined ? {} : { dst: { ...timing.dst } }),
+      };
     case "every": {
       const interval = formatDuration(timing.intervalMs);
       return { every: timing.from === "epoch" ? interval : { interval, from: timing.from } };

@@ -175,18 +175,14 @@ describe("what later versions have", () => {
     ["Job", "{ handler: builtin/command, concurrencyKey: a, unique: {} }", "/spec/concurrencyKey"],
     ["Job", "{ script: x }", "/spec/script"],
     ["Job", "{ handler: builtin/command, isolation: sandbox }", "/spec/isolation"],
-    ["Schedule", "{ job: x, cron: [0 2 * * *] }", "/spec/cron"],
     ["Schedule", "{ workflow: x, cron: 0 2 * * * }", "/spec/workflow"],
-    ["Schedule", "{ job: x, every: 5m, concurrencyPolicy: Replace }", "/spec/concurrencyPolicy"],
-    ["Schedule", "{ job: x, every: 5m, misfirePolicy: all }", "/spec/misfirePolicy"],
-    ["Schedule", "{ job: x, every: 5m, calendars: {} }", "/spec/calendars"],
   ] as const)("a %s with %s is refused and says so", (kind, spec, path) => {
     const { problems } = load(`${declare(kind, "z", spec)}---\n${JOB}`);
     expect(problems[0]).toMatchObject({ path });
     expect(problems[0]?.message).toContain("comes in a later version");
   });
 
-  test.each(["Calendar", "Trigger", "Workflow"])("the kind %s is refused and says so", (kind) => {
+  test.each(["Trigger", "Workflow"])("the kind %s is refused and says so", (kind) => {
     const { problems } = load(`apiVersion: turno/v1\nkind: ${kind}\nmetadata: { name: z }\n`);
     expect(problems).toMatchObject([{ code: "TURNO_CONFIG_UNKNOWN_KIND", line: 2 }]);
     expect(problems[0]?.message).toContain("comes in a later version");

@@ -78,6 +78,14 @@ describe("reading a project", () => {
     expect(isLitter("jobs.yaml")).toBe(false);
   });
 
+  it("reads the calendar files that documents name", async () => {
+    write("turno.yaml");
+    write("turno.d/a.yaml", "kind: Calendar\nspec: { ics: ../calendars/holidays.ics }\n");
+    write("calendars/holidays.ics", "BEGIN:VCALENDAR\r\nX-NOTE:ics $ref\r\nEND:VCALENDAR\r\n");
+    write("calendars/other.ics", "");
+    expect(await paths()).toEqual(["calendars/holidays.ics", "turno.d/a.yaml", "turno.yaml"]);
+  });
+
   it("follows links inside the project and refuses links that leave it", async () => {
     const outside = realpathSync(mkdtempSync(join(tmpdir(), "turno outside ")));
     try {

@@ -36,14 +36,14 @@ export function readLayout(text: string): ProjectLayout {
   return DEFAULT_LAYOUT;
 }
 
-/** Every `$ref` in a YAML or JSON text that names another file, without its fragment; aliases are not followed. */
+/** Every `$ref` and `ics` in a YAML or JSON text that names another file, without its fragment; aliases are not followed. */
 export function findFileReferences(text: string): readonly string[] {
-  if (!text.includes("$ref")) return [];
+  if (!text.includes("$ref") && !text.includes("ics")) return [];
   const found = new Set<string>();
   for (const document of parseDocuments(text)) {
     visit(document, {
       Pair(_, pair) {
-        if (!isScalar(pair.key) || pair.key.value !== "$ref") return;
+        if (!isScalar(pair.key) || (pair.key.value !== "$ref" && pair.key.value !== "ics")) return;
         if (!isScalar(pair.value) || typeof pair.value.value !== "string") return;
         const path = pair.value.value.replace(/#.*$/s, "");
         if (path !== "" && !/^[a-z][a-z0-9+.-]*:/i.test(path)) found.add(path);

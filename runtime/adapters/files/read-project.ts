@@ -14,7 +14,8 @@ export const READ_LIMITS = {
   depth: 32,
 } as const;
 
-const SCHEMA_FILE = /\.(json|ya?ml)$/i;
+/** What documents refer to: payload schemas and calendars. */
+const REFERRED_FILE = /\.(json|ya?ml|ics)$/i;
 const READ_TRIES = 3;
 
 /** The project's files by path below the root, and what turno.yaml says about where they lie. */
@@ -152,9 +153,9 @@ async function readReferences(reader: Reader): Promise<void> {
   for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
     for (const reference of findFileReferences(decoder.decode(reader.files.get(path)))) {
       const target = posix.normalize(posix.join(posix.dirname(path), reference));
-      const readable = SCHEMA_FILE.test(target) && !target.startsWith("..") && !target.split("/").some(isLitter);
+      const readable = REFERRED_FILE.test(target) && !target.startsWith("..") && !target.split("/").some(isLitter);
       if (!readable || reader.files.has(target)) continue;
-      if ((await reader.read(target)) !== null) pending.push(target);
+      if ((await reader.read(target)) !== null && !target.endsWith(".ics")) pending.push(target);
     }
   }
 }
