@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { isTransient, parseRetryAfter, toHandlerError } from "../../runtime/adapters/handlers/handler-error.ts";
 import { PermanentError, RetryAfter, TransientError } from "../../runtime/handler.ts";
 
@@ -39,7 +39,7 @@ describe("anything thrown becomes an error that can be stored", () => {
   });
 });
 
-describe("Retry-After", () => {
+describe("Retry-After (H05)", () => {
   const now = Date.parse("2026-10-21T07:20:00Z");
   test.each([
     [120_000, 120_000],
@@ -48,6 +48,7 @@ describe("Retry-After", () => {
     ["2m", 120_000],
     ["Wed, 21 Oct 2026 07:28:00 GMT", 480_000],
     ["Wednesday, 21-Oct-26 07:28:00 GMT", 480_000],
+    ["Wed Oct 21 07:28:00 2026", 480_000],
     ["315360000", 400 * 86_400_000],
     [10 * 365 * 86_400_000, 400 * 86_400_000],
     ["99999999999999999999", 400 * 86_400_000],
@@ -63,6 +64,16 @@ describe("Retry-After", () => {
     [{}, null],
   ])("%j is %j", (given, ms) => {
     expect(parseRetryAfter(given, now)).toBe(ms);
+  });
+
+  test("is read as GMT wherever the machine stands when its date has no zone", () => {
+    const zone = process.env.TZ;
+    onTestFinished(() => {
+      if (zone === undefined) delete process.env.TZ;
+      else process.env.TZ = zone;
+    });
+    process.env.TZ = "America/Sao_Paulo";
+    expect(parseRetryAfter("Wed Oct 21 07:28:00 2026", now)).toBe(480_000);
   });
 });
 

@@ -251,6 +251,8 @@ describe("the end of an execution", () => {
     expect(settled(crashed, { job: { failures: 4 } }).next).toBe("Scheduled");
   });
 
+  // I01, I03 and I05 are about a circuit breaker. There is none in this version: a policy that asks for one is refused.
+
   it("is a hold without a charge when the handler cannot be loaded", () => {
     expect(settled({ kind: "unloadable", detail: "no such module" })).toMatchObject({
       next: "Scheduled",

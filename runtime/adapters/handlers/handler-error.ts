@@ -69,7 +69,9 @@ function retryAfterMs(value: unknown, nowMs: number): number {
     }
   }
   // Date.parse reads almost anything ("soon 1" is the year 2001); an HTTP date begins with a day's name.
-  return /^(mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i.test(text) ? Date.parse(text) - nowMs : Number.NaN;
+  if (!/^(mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i.test(text)) return Number.NaN;
+  // The oldest of the three forms (asctime) has no zone; it is GMT all the same, and not this machine's.
+  return Date.parse(/\d$/.test(text) ? `${text} GMT` : text) - nowMs;
 }
 
 function nameOf(thrown: unknown): string {
