@@ -82,6 +82,7 @@ export class FaultDriver {
       process.blockedUntilMs = Math.min(process.blockedUntilMs, nowMs);
       process.deaf = false;
     }
+    this.#simulation.world.release();
   }
 
   #bringAbout(fault: Exclude<Fault, { readonly kind: "call" | "crash" | "rollback" }>): void {
@@ -114,10 +115,12 @@ export class FaultDriver {
         return;
       case "pause":
         process.pausedUntilMs = world.nowMs + fault.forMs;
+        world.after(fault.forMs, () => world.release());
         if (fault.forMs > plan.settings.leaseMs && process.host.running.size > 0) reach.met("pause beyond the lease");
         return;
       case "block":
         process.blockedUntilMs = world.nowMs + fault.forMs;
+        world.after(fault.forMs, () => world.release());
         return;
       case "deaf":
         process.deaf = true;

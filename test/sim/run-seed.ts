@@ -95,7 +95,7 @@ function live(simulation: Simulation): void {
 
   slots.close();
   const stopping = slots.alive();
-  for (const process of stopping) void process.stop();
+  for (const process of stopping) world.after(0, () => void process.stop());
   const stopLimitMs = world.nowMs + 30_000;
   until(() => slots.alive().length === 0, stopLimitMs);
   for (const process of slots.alive())

@@ -17,6 +17,8 @@ export class World {
   /** What the database's clock is ahead of the world. */
   databaseStepMs = 0;
   readonly #heap = new EventHeap();
+  /** Overdue events of processes that are paused or blocked. */
+  #held: WorldEvent[] = [];
   #order = 0;
 
   constructor(seed: number, keepTrace: boolean) {
@@ -42,6 +44,17 @@ export class World {
     return event;
   }
 
+  /** Somebody may go on: what was held back for it happens now, in any order. */
+  release(): void {
+    const held = this.#held;
+    this.#held = [];
+    for (const event of held) {
+      event.atMs = this.nowMs;
+      event.tie = this.schedule.next();
+      this.#heap.push(event);
+    }
+  }
+
   /** The next event and all that follows from it without time; false: nothing will ever happen again. */
   step(): boolean {
     for (;;) {
@@ -49,11 +62,8 @@ export class World {
       if (event === null) return false;
       const { owner } = event;
       if (event.cancelled || owner?.alive === false) continue;
-      const heldUntilMs = owner?.heldUntilMs(event.onThread) ?? 0;
-      if (heldUntilMs > event.atMs) {
-        event.atMs = heldUntilMs;
-        event.tie = this.schedule.next();
-        this.#heap.push(event);
+      if (owner !== null && owner.heldUntilMs(event.onThread) > event.atMs) {
+        this.#held.push(event);
         continue;
       }
       this.nowMs = event.atMs;
