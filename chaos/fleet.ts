@@ -25,6 +25,7 @@ export class Slot {
   readonly #ledger: LedgerWriter;
   #child: ChildProcess | null = null;
   #starts = 0;
+  #startedAt = 0;
   /** False while a fault keeps it down, and after the end. */
   #wanted = false;
 
@@ -47,6 +48,11 @@ export class Slot {
     return this.#child?.pid ?? null;
   }
 
+  /** How long the process has run; 0 without one. */
+  get uptimeMs(): number {
+    return this.#child === null ? 0 : performance.now() - this.#startedAt;
+  }
+
   /** Starts it, and again whenever it ends by itself. */
   start(): void {
     this.#wanted = true;
@@ -63,6 +69,7 @@ export class Slot {
     });
     closeSync(log);
     this.#child = child;
+    this.#startedAt = performance.now();
     const pid = child.pid ?? 0;
     this.#ledger.write({ e: "spawned", at: monotonicUs(), slot: this.name, pid, detail: "" });
     child.once("exit", (code, signal) => {

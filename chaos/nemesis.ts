@@ -6,6 +6,8 @@ import type { Fault, FaultKind } from "./plan.ts";
 
 /** Longer than a graceful stop may take; after it the process is killed, and the ledger says so. */
 const STOP_LIMIT_MS = 40_000;
+/** From its start until a process does its work, on a busy machine. */
+const WORKING_MS = 5_000;
 
 export interface NemesisPorts {
   readonly slots: ReadonlyMap<string, Slot>;
@@ -60,6 +62,9 @@ export class Nemesis {
   #begin(fault: Fault): void {
     const targets = this.#targetsOf(fault);
     if (targets.some((target) => this.#busy.has(target))) return;
+    // A process that has not come up yet has nothing to lose; most faults are for those that work.
+    const target = "slot" in fault ? this.#ports.slots.get(fault.slot) : undefined;
+    if (target !== undefined && target.uptimeMs < WORKING_MS && fault.kind !== "network") return;
     for (const target of targets) this.#busy.add(target);
     const name = nameOf(fault);
     this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);

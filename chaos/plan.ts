@@ -32,7 +32,7 @@ export function planFaults(settings: PlanSettings): readonly Fault[] {
   const random = seededRandom(settings.seed);
   const endMs = settings.minutes * 60_000;
   // Long leases need long pauses, and time in between in which something can be recovered.
-  const [shortest, longest] = settings.leaseMs <= 15_000 ? [1_000, 5_000] : [3_000, 15_000];
+  const [shortest, longest] = settings.leaseMs <= 15_000 ? [800, 4_000] : [3_000, 15_000];
   const faults: Fault[] = [];
   for (let atMs = 5_000; ; ) {
     atMs += random.between(shortest, longest);
@@ -44,7 +44,7 @@ export function planFaults(settings: PlanSettings): readonly Fault[] {
 function drawFault(random: SeededRandom, settings: PlanSettings): FaultKind {
   const { leaseMs, workers } = settings;
   const worker = random.pick(workers);
-  const anyone = random.chance(15) ? SERVER_SLOT : worker;
+  const anyone = random.chance(12) ? SERVER_SLOT : worker;
   const drawn = random.between(1, 100);
   if (drawn <= 18) return { kind: "kill", slot: anyone, downMs: random.between(0, 4_000) };
   if (drawn <= 38) {
@@ -68,9 +68,10 @@ function drawFault(random: SeededRandom, settings: PlanSettings): FaultKind {
       forMs: Math.round(leaseMs * random.pick([0.1, 0.4, 0.9, 1.5, 2.5])),
     };
   }
-  if (drawn <= 91) return { kind: "postgres", how: random.pick(["fast", "immediate", "kill"] as const) };
-  if (drawn <= 93) return { kind: "outage", forMs: Math.round(leaseMs * random.pick([0.3, 1.3])) };
-  if (drawn <= 96 && settings.hasPooler) return { kind: "pooler", downMs: random.between(0, 3_000) };
+  if (drawn <= 93) return { kind: "postgres", how: random.pick(["fast", "immediate", "kill"] as const) };
+  if (drawn <= 95) return { kind: "outage", forMs: Math.round(leaseMs * random.pick([0.3, 1.3])) };
+  if (drawn <= 98 && settings.hasPooler) return { kind: "pooler", downMs: random.between(0, 3_000) };
+  if (drawn <= 98) return { kind: "kill", slot: worker, downMs: 0 };
   return { kind: "roll" };
 }
 

@@ -61,7 +61,7 @@ function drawJobs(random: SeededRandom, settings: WorkloadSettings, client: Clie
       type: random.pick(isKeyed ? settings.keyedTypes : settings.types),
       payload: {
         tag,
-        ms: random.chance(60) ? random.between(5, 400) : random.between(400, 3_000),
+        ms: random.chance(45) ? random.between(5, 400) : random.between(400, 3_000),
         fail: fails ? -1 : random.chance(8) ? random.between(1, 3) : 0,
         ...(isKeyed ? { key: `key-${random.between(1, 5)}` } : {}),
         ...(random.chance(2) ? { padding: "x".repeat(LARGE_PAYLOAD_CHARACTERS) } : {}),
