@@ -1,5 +1,6 @@
 import { drawPlan } from "./draw-plan.ts";
 import type { Violation } from "./invariants.ts";
+import { withLightAborts } from "./light-abort.ts";
 import { judgeQuiet, judgeRecoveries, quietAfterMs, recoveredAfterMs, settled } from "./liveness.ts";
 import type { Plan } from "./plan.ts";
 import type { Situation } from "./reach.ts";
@@ -42,7 +43,7 @@ export function runPlan(whole: Plan, { only, keepTrace = false }: RunOptions = {
     Error.stackTraceLimit = 4;
     process.on("unhandledRejection", onUnhandled);
     try {
-      live(simulation);
+      withLightAborts(() => live(simulation));
     } catch (error) {
       simulation.auditor.unhandled(error);
     } finally {
