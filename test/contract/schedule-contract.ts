@@ -134,6 +134,16 @@ export function scheduleContract(scene: Scene): void {
       expect(await claim()).toHaveLength(1);
     });
 
+    it("fire no instant twice, though a later step names it again", async () => {
+      const at = await declare("repeated", { spec: { ...spec, concurrencyPolicy: "Allow" } });
+      await scene.store.applySteps([step("repeated", at)]);
+      const next = (await scene.under.readNextFire("repeated")) as Date;
+      const again = { ...step("repeated", next), fires: [at, next].map((one) => ({ at: one, jobId: ids.jobId() })) };
+      expect(await scene.store.applySteps([again])).toMatchObject([{ kind: "applied", fired: 1 }]);
+      expect(await claim()).toHaveLength(2);
+      expect(await scene.under.readFires("repeated")).toHaveLength(2);
+    });
+
     it("skip a fire under Forbid while a run is on its way, and name it", async () => {
       const at = await declare("forbidding");
       await scene.store.applySteps([step("forbidding", at)]);

@@ -1,10 +1,12 @@
 import { afterEach, beforeEach, describe } from "vitest";
 import { childContract } from "./child-contract.ts";
 import { claimContract } from "./claim-contract.ts";
+import { deliveryContract } from "./delivery-contract.ts";
 import { finishContract } from "./finish-contract.ts";
 import { jobContract } from "./job-contract.ts";
 import { keyContract } from "./key-contract.ts";
 import { leaseContract } from "./lease-contract.ts";
+import { pauseContract } from "./pause-contract.ts";
 import { createScene } from "./scene.ts";
 import { scheduleContract } from "./schedule-contract.ts";
 import type { StoreUnderTest } from "./store-under-test.ts";
@@ -19,11 +21,13 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
 
     jobContract(scene);
     claimContract(scene);
+    deliveryContract(scene);
     finishContract(scene);
     leaseContract(scene);
     keyContract(scene);
     childContract(scene);
     scheduleContract(scene);
+    pauseContract(scene);
     workerContract(scene);
   });
 }

@@ -1,13 +1,20 @@
 import type { JobDefinition, ScheduleSpec } from "../../runtime/config/objects.ts";
 import type { JobId } from "../../runtime/core/ids.ts";
 import type { Json } from "../../runtime/core/json.ts";
-import type { AttemptOutcome, ExecutionStore, JobStore } from "../../runtime/protocol/ports/jobs.ts";
+import type { AttemptOutcome, DeliveryStore, ExecutionStore, JobStore } from "../../runtime/protocol/ports/jobs.ts";
 import type { LeaseStore } from "../../runtime/protocol/ports/leases.ts";
+import type { PauseStore } from "../../runtime/protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../../runtime/protocol/ports/schedules.ts";
 import type { CleanupStore, WorkerStore } from "../../runtime/protocol/ports/workers.ts";
 import type { Hold, JobState } from "../../runtime/protocol/states.ts";
 
-export type AnyStore = JobStore & ExecutionStore & LeaseStore & ScheduleStore & WorkerStore & CleanupStore;
+export type AnyStore = JobStore &
+  ExecutionStore &
+  DeliveryStore &
+  LeaseStore &
+  ScheduleStore &
+  WorkerStore &
+  CleanupStore & PauseStore;
 
 /** What the suite looks at in a job's row. */
 export interface JobView {
