@@ -18,6 +18,7 @@ export function hashState(state: {
   return hashJson({ project, objects, extra } as unknown as Json);
 }
 
-function hashJson(value: Json): string {
+/** SHA-256 of a value's canonical text: the order of members does not count. */
+export function hashJson(value: Json): string {
   return `sha256:${createHash("sha256").update(canonicalJson(value)).digest("hex")}`;
 }

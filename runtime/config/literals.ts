@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../core/error-codes.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import { describeKeyTemplate } from "./job-keys.ts";
 import type { ObjectKind } from "./objects.ts";
 import type { Path } from "./problems.ts";
 import { isMapping } from "./schema-walk.ts";
@@ -36,7 +37,8 @@ export function findLiteralProblems(kind: ObjectKind, document: JsonObject): rea
     // The command's environment is put together by the worker when it starts it.
     const environment = command && path[1] === "settings" && path[2] === "env";
     const allowed = runtime ? "env and file" : environment ? "env" : "none";
-    const found = describeExpression(text) ?? describeReference(text, allowed) ?? describeSecret(text, path, kind);
+    const found =
+      describeExpression(text, kind, path) ?? describeReference(text, allowed) ?? describeSecret(text, path, kind);
     if (found !== null) problems.push({ severity: "error", ...found, path });
   });
   return problems;
@@ -44,11 +46,18 @@ export function findLiteralProblems(kind: ObjectKind, document: JsonObject): rea
 
 type Found = Pick<LiteralProblem, "code" | "message" | "hint"> & { readonly severity?: "warning" };
 
-function describeExpression(text: string): Found | null {
+/** Fields of a job whose texts may hold expressions. */
+const EXPRESSION_FIELDS = ["spec.concurrencyKey", "spec.unique.key"];
+
+function describeExpression(text: string, kind: ObjectKind, path: Path): Found | null {
   if (!text.includes("${{")) return null;
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: it quotes what stands in the file.
-  const message = "expressions (${{ … }}) are not known to this version; they come in a later version";
-  return { code: "TURNO_CONFIG_EXPRESSION", message, hint: null };
+  const code = "TURNO_CONFIG_EXPRESSION";
+  if (kind === "Job" && EXPRESSION_FIELDS.includes(path.join("."))) {
+    const message = describeKeyTemplate(text);
+    return message === null ? null : { code, message, hint: null };
+  }
+  const message = `expected an expression (\${{ … }}) only in ${EXPRESSION_FIELDS.join(" and ")} of a Job, found one here`;
+  return { code, message, hint: null };
 }
 
 function describeReference(text: string, allowed: "env and file" | "env" | "none"): Found | null {

@@ -68,7 +68,7 @@ function defineJobType(
 ): JobDefinition {
   const policy = policies.get(job.spec.policy);
   assert(policy !== undefined, `the policy ${job.spec.policy} of Job/${job.name} is not declared`);
-  const { handler, queue, isolation, settings, payloadSchema, retention } = job.spec;
+  const { handler, queue, isolation, settings, payloadSchema, concurrencyKey, unique, retention } = job.spec;
   return {
     type: job.name,
     handler,
@@ -78,6 +78,8 @@ function defineJobType(
     isolation,
     settings,
     payloadSchema,
+    ...(concurrencyKey === undefined ? {} : { concurrencyKey }),
+    ...(unique === undefined ? {} : { unique }),
     retention,
     policy,
   };

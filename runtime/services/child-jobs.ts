@@ -2,7 +2,7 @@ import { isRefusal } from "../protocol/ports/errors.ts";
 import type { PrepareChild } from "../protocol/ports/intake.ts";
 import type { JobStore } from "../protocol/ports/jobs.ts";
 import type { Clock, Ids } from "../protocol/ports/surroundings.ts";
-import { checkRequests, type ValidatePayload } from "./intake.ts";
+import { prepareRequests, type ValidatePayload } from "./intake.ts";
 
 export interface ChildJobParts {
   readonly store: Pick<JobStore, "loadJobTypes">;
@@ -23,8 +23,12 @@ const MOST_TRIES = 60;
  */
 export function createChildIntake({ store, ids, validatePayload, clock, signal }: ChildJobParts): PrepareChild {
   return async (parent, request) => {
-    const [problem] = await persist(() => checkRequests([request], { store, validatePayload }));
-    if (problem === undefined) return { child: { ...request, id: ids.jobId(), parentId: parent.id } };
+    const prepared = await persist(() => prepareRequests([request], { store, validatePayload }));
+    if ("requests" in prepared) {
+      const [checked = request] = prepared.requests;
+      return { child: { ...checked, id: ids.jobId(), parentId: parent.id } };
+    }
+    const [problem = { pointer: "", message: "it is not valid" }] = prepared.problems;
     const where = problem.pointer === "" ? "" : ` ${problem.pointer}:`;
     return { problem: `"${request.type}" is not enqueued:${where} ${problem.message}` };
   };

@@ -1,9 +1,12 @@
+import { hashJson } from "../config/hash.ts";
+import { describeKey, evaluateKey } from "../config/job-keys.ts";
 import type { JobDefinition } from "../config/objects.ts";
 import { NAME_PATTERN } from "../core/ids.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { escapePointer, isUnstorable } from "../core/unstorable.ts";
-import type { JobIntake, JobRequest, RequestProblem } from "../protocol/ports/intake.ts";
-import type { JobStore } from "../protocol/ports/jobs.ts";
+import { UnknownOutcomeError } from "../protocol/ports/errors.ts";
+import type { JobIntake, JobRequest, RequestKey, RequestProblem } from "../protocol/ports/intake.ts";
+import type { JobStore, OnceKey } from "../protocol/ports/jobs.ts";
 import type { Ids } from "../protocol/ports/surroundings.ts";
 
 /** Bytes of a payload's JSON text. */
@@ -12,6 +15,9 @@ export const MAX_PAYLOAD_BYTES = 256 * 1024;
 export const MAX_PAYLOAD_DEPTH = 64;
 /** Jobs that are created by one call. */
 export const MAX_BATCH = 1000;
+/** How long the answer to a request with an idempotency key is remembered. */
+export const IDEMPOTENCY_RETENTION_MS = 24 * 60 * 60 * 1000;
+const MOST_TRIES = 3;
 /** The largest number of attempts a job may ask for. */
 export const MAX_ATTEMPTS = 1000;
 
@@ -22,7 +28,7 @@ export type ValidatePayload = (
 ) => readonly { readonly pointer: string; readonly message: string }[];
 
 export interface IntakeParts {
-  readonly store: Pick<JobStore, "loadJobTypes" | "insertJobs">;
+  readonly store: Pick<JobStore, "loadJobTypes" | "insertJobs" | "insertJobsOnce">;
   readonly ids: Pick<Ids, "jobId">;
   readonly validatePayload: ValidatePayload;
 }
@@ -30,11 +36,17 @@ export interface IntakeParts {
 /** The intake of jobs: limits, storable values, declared types and their payload schemas; then one insert. */
 export function createJobIntake({ store, ids, validatePayload }: IntakeParts): JobIntake {
   return {
-    async submit(requests) {
-      const problems = await checkRequests(requests, { store, validatePayload });
-      if (problems.length > 0) return { kind: "refused", problems };
-      const inserted = await store.insertJobs(requests.map((request) => ({ ...request, id: ids.jobId() })));
-      if ("created" in inserted) return { kind: "created", jobs: inserted.created };
+    async submit(requests, once = null) {
+      const prepared = await prepareRequests(requests, { store, validatePayload });
+      if ("problems" in prepared) return { kind: "refused", problems: prepared.problems };
+      const jobs = prepared.requests.map((request) => ({ ...request, id: ids.jobId() }));
+      const inserted =
+        once === null
+          ? await store.insertJobs(jobs)
+          : await persist(() => store.insertJobsOnce(jobs, onceKey(once, requests)));
+      if ("created" in inserted) return { kind: "created", jobs: inserted.created, replayed: false };
+      if ("replayed" in inserted) return { kind: "created", jobs: inserted.replayed, replayed: true };
+      if ("refused" in inserted) return { kind: "conflict", reason: inserted.refused };
       // A revision removed the type between the two statements.
       const gone = new Set(inserted.unknownTypes);
       return {
@@ -47,18 +59,66 @@ export function createJobIntake({ store, ids, validatePayload }: IntakeParts): J
   };
 }
 
-/** What is wrong with requests, as far as it can be known before they are inserted. */
-export async function checkRequests(
+/** The requests as they came: what the files say of their type may change between two tries. */
+function onceKey({ scope, key }: RequestKey, requests: readonly JobRequest[]): OnceKey {
+  const plain = JSON.parse(JSON.stringify(requests)) as Json;
+  return { scope, key, requestHash: hashJson(plain), retainMs: IDEMPOTENCY_RETENTION_MS };
+}
+
+/** An insert of unknown outcome is tried again: when it was applied, its own answer comes back. */
+async function persist<Value>(insert: () => Promise<Value>): Promise<Value> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await insert();
+    } catch (error) {
+      if (!(error instanceof UnknownOutcomeError) || tries >= MOST_TRIES) throw error;
+    }
+  }
+}
+
+/** Requests as they are to be inserted, with the keys that their payloads give; or what is wrong with them, as far as it can be known before. */
+export async function prepareRequests(
   requests: readonly JobRequest[],
   {
     store,
     validatePayload,
   }: { readonly store: Pick<JobStore, "loadJobTypes">; readonly validatePayload: ValidatePayload },
-): Promise<readonly RequestProblem[]> {
+): Promise<{ readonly requests: readonly JobRequest[] } | { readonly problems: readonly RequestProblem[] }> {
   const limits = checkLimits(requests);
-  if (limits.length > 0) return limits;
+  if (limits.length > 0) return { problems: limits };
   const types = await store.loadJobTypes([...new Set(requests.map((request) => request.type))]);
-  return requests.flatMap((request, index) => checkDeclared({ request, index, types, validatePayload }));
+  const problems = requests.flatMap((request, index) => checkDeclared({ request, index, types, validatePayload }));
+  if (problems.length > 0) return { problems };
+  const keyed = requests.map((request) => withKeys(request, types.get(request.type)));
+  const unkeyed = keyed.flatMap((result, index) => ("found" in result ? [{ request: index, ...result.found }] : []));
+  if (unkeyed.length > 0) return { problems: unkeyed };
+  return { requests: keyed.flatMap((result) => ("request" in result ? [result.request] : [])) };
+}
+
+/** The keys that its job type says; a concurrency key of its own comes first. */
+function withKeys(
+  request: JobRequest,
+  definition: JobDefinition | undefined,
+): { readonly request: JobRequest } | { readonly found: Found } {
+  let { concurrencyKey = null, unique = null } = request;
+  if (concurrencyKey === null && definition?.concurrencyKey !== undefined) {
+    const key = evaluateKey(definition.concurrencyKey, request.payload);
+    if (!key.ok) return { found: keyProblem("concurrency key", definition.concurrencyKey, key.message) };
+    concurrencyKey = key.text;
+  }
+  if (definition?.unique !== undefined) {
+    const { forMs, until } = definition.unique;
+    const key = evaluateKey(definition.unique.key, request.payload);
+    if (!key.ok) return { found: keyProblem("unique key", definition.unique.key, key.message) };
+    unique = { key: key.text, forMs, until };
+  }
+  // What needs no key stays as it came: most jobs.
+  if (concurrencyKey === null && unique === null) return { request };
+  return { request: { ...request, concurrencyKey, unique } };
+}
+
+function keyProblem(name: string, template: string, message: string): Found {
+  return { pointer: "/payload", message: `gives no ${name} (${template}): ${message}` };
 }
 
 function checkLimits(requests: readonly JobRequest[]): readonly RequestProblem[] {
@@ -92,6 +152,8 @@ function optionProblems(request: JobRequest): readonly Found[] {
   if (maxAttempts !== null && (!Number.isInteger(maxAttempts) || maxAttempts < 1 || maxAttempts > MAX_ATTEMPTS)) {
     found.push({ pointer: "/maxAttempts", message: `expected a whole number from 1 to ${MAX_ATTEMPTS}` });
   }
+  const keyProblem = request.concurrencyKey == null ? null : describeKey(request.concurrencyKey);
+  if (keyProblem !== null) found.push({ pointer: "/concurrencyKey", message: keyProblem });
   return found;
 }
 

@@ -6,6 +6,7 @@ import { finishContract } from "./finish-contract.ts";
 import { jobContract } from "./job-contract.ts";
 import { keyContract } from "./key-contract.ts";
 import { leaseContract } from "./lease-contract.ts";
+import { onceContract } from "./once-contract.ts";
 import { pauseContract } from "./pause-contract.ts";
 import { createScene } from "./scene.ts";
 import { scheduleContract } from "./schedule-contract.ts";
@@ -26,6 +27,7 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
     leaseContract(scene);
     keyContract(scene);
     childContract(scene);
+    onceContract(scene);
     scheduleContract(scene);
     pauseContract(scene);
     workerContract(scene);

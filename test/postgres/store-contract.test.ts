@@ -119,6 +119,8 @@ async function elapse(database: Database, ms: number): Promise<void> {
     workers: ["registered_at", "heartbeat_at", "left_at"],
     duties: ["expires_at"],
     counter_deltas: ["at"],
+    idempotency_keys: ["created_at", "expires_at"],
+    unique_jobs: ["created_at", "expires_at"],
   };
   for (const [table, names] of Object.entries(columns)) {
     const moves = names.map((name) => `${name} = ${name} - $1::bigint * interval '1 millisecond'`);

@@ -1,5 +1,9 @@
+import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
+import type { JobId } from "../../runtime/core/ids.ts";
 import { RejectedError } from "../../runtime/protocol/ports/errors.ts";
+import type { CreatedJob } from "../../runtime/protocol/ports/jobs.ts";
+import { parseApiKeys } from "../../web/auth.ts";
 import { createTestApp, fakePanel, JOB, NOW } from "./fake-ports.ts";
 import { testId } from "./seed.ts";
 
@@ -125,14 +129,85 @@ describe("creating jobs", () => {
     await problemOf(response);
   });
 
-  it("refuses what comes with later versions instead of ignoring it", async () => {
+  it("takes a concurrency key, and refuses what is none", async () => {
     const { app, inserted } = createTestApp();
-    const key = await app.request("/api/jobs", json({ type: "file.process", concurrencyKey: "a" }));
-    expect((await problemOf(key)).errors?.[0]?.pointer).toBe("/concurrencyKey");
-    for (const path of ["/api/jobs", "/api/jobs/batch"]) {
-      const response = await app.request(path, json({ type: "file.process" }, { "idempotency-key": "k" }));
-      expect((await problemOf(response)).code).toBe("TURNO_API_UNSUPPORTED");
+    const post = (concurrencyKey: unknown) => app.request("/api/jobs", json({ type: "file.process", concurrencyKey }));
+    expect((await post("customer-7")).status).toBe(201);
+    expect(inserted[0]?.concurrencyKey).toBe("customer-7");
+    for (const key of ["", "x".repeat(401), 7, "a\u0000"]) {
+      expect((await problemOf(await post(key))).errors?.[0]?.pointer).toBe("/concurrencyKey");
     }
+    expect(inserted).toHaveLength(1);
+  });
+
+  it("answers a duplicate of a unique job with the job that is there, and 200", async () => {
+    const there = { id: testId(5) as JobId, state: "Processing", queue: "default", duplicate: true } as const;
+    const fresh = { id: testId(6) as JobId, state: "Enqueued", queue: "default" } as const;
+    let jobs: readonly CreatedJob[] = [there];
+    const submit = async () => ({ kind: "created", replayed: false, jobs }) as const;
+    const { app } = createTestApp({ intake: { submit } });
+    const response = await app.request("/api/jobs", json({ type: "file.process" }));
+    expect(response.status).toBe(200);
+    expect(response.headers.get("location")).toBe(`/api/jobs/${testId(5)}`);
+    expect(await response.json()).toEqual({ type: "file.process", ...there });
+    const batch = () => app.request("/api/jobs/batch", json({ jobs: jobs.map(() => ({ type: "file.process" })) }));
+    expect((await batch()).status).toBe(200);
+    jobs = [there, fresh];
+    expect((await batch()).status).toBe(201);
+  });
+});
+
+describe("an Idempotency-Key", () => {
+  const post = (app: ReturnType<typeof createTestApp>["app"], key: string, body: unknown, headers = {}) =>
+    app.request("/api/jobs", json(body, { "idempotency-key": key, ...headers }));
+
+  it("gives the same request its first answer", async () => {
+    const { app, inserted } = createTestApp();
+    const first = await post(app, "k", { type: "file.process", payload: { lote: 7, a: 1 }, delay: "10m" });
+    expect([first.status, first.headers.get("idempotent-replay")]).toEqual([201, null]);
+    const again = await post(app, "k", { delay: "600s", payload: { a: 1, lote: 7 }, type: "file.process" });
+    expect([again.status, again.headers.get("idempotent-replay")]).toEqual([201, "true"]);
+    expect(again.headers.get("location")).toBe(first.headers.get("location"));
+    expect(await again.json()).toEqual(await first.json());
+    expect(inserted).toHaveLength(1);
+  });
+
+  it("is refused with another request, or while the first is not over", async () => {
+    const { app, inserted } = createTestApp();
+    await post(app, "k", { type: "file.process", payload: { lote: 7 } });
+    const other = await post(app, "k", { type: "file.process", payload: { lote: 8 } });
+    expect(await problemOf(other)).toMatchObject({ status: 422, code: "TURNO_API_KEY_REUSED" });
+    expect(inserted).toHaveLength(1);
+    const waiting = createTestApp({ intake: { submit: async () => ({ kind: "conflict", reason: "in-progress" }) } });
+    const parallel = await post(waiting.app, "k", { type: "file.process" });
+    expect(await problemOf(parallel)).toMatchObject({ status: 409, code: "TURNO_API_IN_PROGRESS" });
+    expect(parallel.headers.get("retry-after")).toBe("1");
+  });
+
+  it("holds for a whole batch", async () => {
+    const { app, inserted } = createTestApp();
+    const body = { jobs: [{ type: "file.process", payload: { lote: 1 } }, { type: "file.process" }] };
+    const batch = () => app.request("/api/jobs/batch", json(body, { "idempotency-key": "b" }));
+    const first = await batch();
+    const again = await batch();
+    expect(again.headers.get("idempotent-replay")).toBe("true");
+    expect(await again.json()).toEqual(await first.json());
+    expect(inserted).toHaveLength(2);
+  });
+
+  it("belongs to the client that sent it", async () => {
+    const hash = (key: string) => createHash("sha256").update(key).digest("hex");
+    const keys = parseApiKeys(`one:operate:${hash("k1")},two:operate:${hash("k2")}`);
+    const { app, inserted } = createTestApp({ keys });
+    for (const key of ["k1", "k2", "k1"])
+      expect((await post(app, "same", { type: "file.process" }, { "x-turno-key": key })).status).toBe(201);
+    expect(inserted).toHaveLength(2);
+  });
+
+  it("is visible ASCII", async () => {
+    const { app, inserted } = createTestApp();
+    for (const key of ["a b", "é", "x".repeat(256)])
+      expect((await post(app, key, { type: "file.process" })).status).toBe(400);
     expect(inserted).toEqual([]);
   });
 });

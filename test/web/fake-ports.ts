@@ -3,7 +3,7 @@ import type { JobDefinition } from "../../runtime/config/objects.ts";
 import { createPayloadValidator } from "../../runtime/config/payload.ts";
 import type { JobId, WorkerId } from "../../runtime/core/ids.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
-import type { NewJob } from "../../runtime/protocol/ports/jobs.ts";
+import type { CreatedJob, NewJob } from "../../runtime/protocol/ports/jobs.ts";
 import type { JobDetail, JobFilter, PanelQueries } from "../../runtime/protocol/ports/panel.ts";
 import { createJobIntake } from "../../runtime/services/intake.ts";
 import { createWebApp } from "../../web/app.ts";
@@ -119,15 +119,25 @@ export function createTestApp(overrides: Partial<WebPorts> & { readonly keys?: W
   const filters: JobFilter[] = [];
   let next = 0x100;
   const ids = { jobId: () => testId(next++) as JobId, workerId: () => "w" as WorkerId };
+  const answers = new Map<string, { requestHash: string; created: readonly CreatedJob[] }>();
+  const insert = (jobs: readonly NewJob[]): { created: readonly CreatedJob[] } => {
+    inserted.push(...jobs);
+    return { created: jobs.map(({ id, queue }) => ({ id, state: "Enqueued", queue: queue ?? "default" })) };
+  };
   const intake = createJobIntake({
     ids,
     validatePayload: createPayloadValidator(),
     store: {
       loadJobTypes: async (types) =>
         new Map(types.filter((type) => type === DEFINITION.type).map((type) => [type, DEFINITION])),
-      insertJobs: async (jobs) => {
-        inserted.push(...jobs);
-        return { created: jobs.map(({ id, queue }) => ({ id, state: "Enqueued", queue: queue ?? "default" })) };
+      insertJobs: async (jobs) => insert(jobs),
+      insertJobsOnce: async (jobs, { scope, key, requestHash }) => {
+        const first = answers.get(`${scope}/${key}`);
+        if (first !== undefined)
+          return first.requestHash === requestHash ? { replayed: first.created } : { refused: "other-request" };
+        const outcome = insert(jobs);
+        answers.set(`${scope}/${key}`, { requestHash, ...outcome });
+        return outcome;
       },
     },
   });

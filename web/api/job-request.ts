@@ -4,7 +4,17 @@ import type { JobRequest } from "../../runtime/protocol/ports/intake.ts";
 import { parseInstant } from "../instants.ts";
 import type { FieldError } from "../problem.ts";
 
-const MEMBERS = ["type", "queue", "payload", "priority", "runAt", "delay", "maxAttempts", "timeout"] as const;
+const MEMBERS = [
+  "type",
+  "queue",
+  "payload",
+  "priority",
+  "runAt",
+  "delay",
+  "concurrencyKey",
+  "maxAttempts",
+  "timeout",
+] as const;
 
 export type ParsedRequest = { readonly request: JobRequest } | { readonly errors: readonly FieldError[] };
 
@@ -26,6 +36,7 @@ export function parseJobRequest(value: Json, pointer: string): ParsedRequest {
   const maxAttempts = readNumber(body, "maxAttempts", at);
   const timeoutMs = readDuration(body, "timeout", at);
   if (timeoutMs === 0) at("timeout", "expected a duration above zero");
+  const concurrencyKey = readText(body, "concurrencyKey", at);
   const due = readDue(body, at);
   if (errors.length > 0) return { errors };
   return {
@@ -37,6 +48,7 @@ export function parseJobRequest(value: Json, pointer: string): ParsedRequest {
       due,
       maxAttempts,
       timeoutMs,
+      ...(concurrencyKey === null ? {} : { concurrencyKey }),
     },
   };
 }
@@ -48,11 +60,7 @@ function refuseUnknown(member: string, at: Report): void {
   if ((MEMBERS as readonly string[]).includes(member)) return;
   // Half of a surrogate pair cannot be sent back.
   const escaped = Buffer.from(member.replaceAll("~", "~0").replaceAll("/", "~1"), "utf8").toString("utf8");
-  if (member === "concurrencyKey") {
-    at(escaped, "concurrency keys are not in this version of Turno: the job would run without one; leave it out");
-  } else {
-    at(escaped, `unknown member; expected ${MEMBERS.join(", ")}`);
-  }
+  at(escaped, `unknown member; expected ${MEMBERS.join(", ")}`);
 }
 
 function readText(body: Body, member: string, at: Report): string | null {

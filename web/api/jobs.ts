@@ -1,6 +1,6 @@
 import type { Context, Hono } from "hono";
 import type { Json } from "../../runtime/core/json.ts";
-import type { IntakeOutcome, JobRequest } from "../../runtime/protocol/ports/intake.ts";
+import type { IntakeOutcome, JobRequest, RequestKey } from "../../runtime/protocol/ports/intake.ts";
 import type { Actions } from "../actions.ts";
 import { expectNoBody, readJson } from "../body.ts";
 import { JOB_PARAMETERS, jobNotFound, readJobFilter, readJobId, readQuery, writeCursor } from "../listing.ts";
@@ -20,23 +20,30 @@ export function addJobRoutes(app: Hono<WebEnv>, { intake, panel }: WebPorts, act
       return c.json({ items: page.items.map(jobJson), nextCursor: writeCursor(page.next) });
     },
     async post(c) {
-      refuseIdempotencyKey(c);
+      const once = readIdempotencyKey(c);
       readQuery(c, []);
       const parsed = parseJobRequest(await readJson(c), "");
       if ("errors" in parsed) throw notValid(parsed.errors);
-      const { jobs } = expectCreated(await intake.submit([parsed.request]), (_, pointer) => pointer);
+      const outcome = await intake.submit([parsed.request], once);
+      const { jobs, replayed } = expectCreated(outcome, (_, pointer) => pointer);
       const [job] = jobs;
-      return c.json({ type: parsed.request.type, ...job }, 201, { Location: `/api/jobs/${job?.id ?? ""}` });
+      return c.json({ type: parsed.request.type, ...job }, job?.duplicate === true ? 200 : 201, {
+        Location: `/api/jobs/${job?.id ?? ""}`,
+        ...replay(replayed),
+      });
     },
   });
 
   addPath(app, "/api/jobs/batch", {
     async post(c) {
-      refuseIdempotencyKey(c);
+      const once = readIdempotencyKey(c);
       readQuery(c, []);
       const requests = parseBatch(await readJson(c));
-      const { jobs } = expectCreated(await intake.submit(requests), (index, pointer) => `/jobs/${index}${pointer}`);
-      return c.json({ items: jobs.map((job, index) => ({ type: requests[index]?.type, ...job })) }, 201);
+      const outcome = await intake.submit(requests, once);
+      const { jobs, replayed } = expectCreated(outcome, (index, pointer) => `/jobs/${index}${pointer}`);
+      const status = jobs.every((job) => job.duplicate === true) ? 200 : 201;
+      const items = jobs.map((job, index) => ({ type: requests[index]?.type, ...job }));
+      return c.json({ items }, status, replay(replayed));
     },
   });
 
@@ -76,16 +83,22 @@ export function addJobRoutes(app: Hono<WebEnv>, { intake, panel }: WebPorts, act
   });
 }
 
-/** Ignoring the header would create the job twice where the client counts on once. */
-function refuseIdempotencyKey(c: Context): void {
-  if (c.req.header("idempotency-key") === undefined) return;
-  throw new ProblemError(
-    422,
-    "The Idempotency-Key header is not in this version of Turno: nothing was created. Send the request without it.",
-    {
-      code: "TURNO_API_UNSUPPORTED",
-    },
-  );
+/** The key of a request that is to be carried out once; each client has keys of its own. */
+function readIdempotencyKey(c: Context<WebEnv>): RequestKey | null {
+  const key = c.req.header("idempotency-key");
+  if (key === undefined) return null;
+  if (!IDEMPOTENCY_KEY.test(key)) {
+    throw new ProblemError(400, "Expected 1 to 255 visible ASCII characters in Idempotency-Key; nothing was created.", {
+      code: "TURNO_API_REQUEST",
+    });
+  }
+  return { scope: c.get("client")?.name ?? "", key };
+}
+
+const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
+
+function replay(replayed: boolean): Readonly<Record<string, string>> {
+  return replayed ? { "Idempotent-Replay": "true" } : {};
 }
 
 function parseBatch(body: Json): readonly JobRequest[] {
@@ -110,9 +123,20 @@ function expectCreated(
   locate: (index: number, pointer: string) => string,
 ): Extract<IntakeOutcome, { kind: "created" }> {
   if (outcome.kind === "created") return outcome;
+  if (outcome.kind === "conflict") throw keyConflict(outcome.reason);
   throw notValid(
     outcome.problems.map(({ request, pointer, message }) => ({ pointer: locate(request, pointer), detail: message })),
   );
+}
+
+function keyConflict(reason: Extract<IntakeOutcome, { kind: "conflict" }>["reason"]): ProblemError {
+  if (reason === "other-request") {
+    const detail =
+      "The Idempotency-Key was used for another request; nothing was created. Send a new key with a new request.";
+    return new ProblemError(422, detail, { code: "TURNO_API_KEY_REUSED" });
+  }
+  const detail = "A request with this Idempotency-Key is being carried out; send it again to have its answer.";
+  return new ProblemError(409, detail, { code: "TURNO_API_IN_PROGRESS", headers: { "Retry-After": "1" } });
 }
 
 /** Enough errors to mend a body by; the rest would only be long. */

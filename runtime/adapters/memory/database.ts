@@ -2,7 +2,7 @@ import type { JobDefinition, ScheduleSpec } from "../../config/objects.ts";
 import { assert } from "../../core/assert.ts";
 import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
 import type { Json } from "../../core/json.ts";
-import type { AttemptOutcome, NewJob, Ownership } from "../../protocol/ports/jobs.ts";
+import type { AttemptOutcome, CreatedJob, NewJob, Ownership } from "../../protocol/ports/jobs.ts";
 import type { WorkerCondition, WorkerInfo } from "../../protocol/ports/workers.ts";
 import { assertMove, type FinalState, type Hold, type JobState, type TransitionReason } from "../../protocol/states.ts";
 import { RunnableOrder } from "./runnable-order.ts";
@@ -106,6 +106,13 @@ export class MemoryDatabase {
   readonly queues = new Map<string, { readonly concurrency: number | null; readonly suspended: boolean }>();
   /** Who has a concurrency key: a job in Enqueued or Processing. */
   readonly keys = new Map<string, JobId>();
+  /** By type and key. */
+  readonly uniqueJobs = new Map<string, { readonly job: NewJob; readonly expiresAtMs: number }>();
+  /** By scope and key. */
+  readonly answers = new Map<
+    string,
+    { readonly requestHash: string; readonly created: readonly CreatedJob[]; readonly expiresAtMs: number }
+  >();
   readonly deadLetters: { readonly jobId: JobId; readonly reason: string; readonly error: string | null }[] = [];
   readonly schedules = new Map<string, ScheduleRow>();
   readonly fires: FireRow[] = [];
@@ -130,7 +137,28 @@ export class MemoryDatabase {
     return order;
   }
 
-  /** A job that is asked for; of a type that is not declared, it is held. */
+  /** A job that is asked for, or the one that counts in its place. */
+  insertUnique(job: NewJob): { readonly row: JobRow; readonly isDuplicate: boolean } {
+    const { type, unique = null } = job;
+    if (unique === null) return { row: this.insert(job), isDuplicate: false };
+    const place = `${type}\u0000${unique.key}`;
+    const counting = this.#counting(place);
+    if (counting !== null) return { row: counting, isDuplicate: true };
+    const expiresAtMs = unique.forMs === null ? Number.POSITIVE_INFINITY : this.nowMs() + unique.forMs;
+    this.uniqueJobs.set(place, { job, expiresAtMs });
+    return { row: this.insert(job), isDuplicate: false };
+  }
+
+  #counting(place: string): JobRow | null {
+    const held = this.uniqueJobs.get(place);
+    const row = held === undefined ? undefined : this.jobs.get(held.job.id);
+    if (held === undefined || row === undefined || held.expiresAtMs <= this.nowMs()) return null;
+    const { until = null } = held.job.unique ?? {};
+    if (until === null) return row;
+    return row.finishedAtMs === null && (until === "finished" || row.execution === 0) ? row : null;
+  }
+
+  /** Of a type that is not declared, it is held. */
   insert(job: NewJob): JobRow {
     const definition = this.types.get(job.type)?.definition;
     const nowMs = this.nowMs();

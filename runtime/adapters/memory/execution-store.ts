@@ -61,8 +61,8 @@ export function createExecutionStore(
       land(database, row, cancelled ? { ...finish, next: "Cancelled", reason: "cancelled" } : finish);
       if (!cancelled) {
         for (const child of finish.children ?? []) {
-          const { state, queue } = database.insert(child);
-          if (state === "Enqueued") doorbell.ring({ kind: "queue", queue });
+          const { row: born, isDuplicate } = database.insertUnique(child);
+          if (born.state === "Enqueued" && !isDuplicate) doorbell.ring({ kind: "queue", queue: born.queue });
         }
       }
       return cancelled && finish.next !== "Cancelled" ? "cancelled" : "landed";

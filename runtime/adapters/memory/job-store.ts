@@ -1,24 +1,43 @@
 import type { JobId } from "../../core/ids.ts";
-import type { JobStore } from "../../protocol/ports/jobs.ts";
+import type { InsertOutcome, JobStore, NewJob } from "../../protocol/ports/jobs.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { isFinal } from "../../protocol/states.ts";
 import type { MemoryDatabase } from "./database.ts";
 
 export function createJobStore(database: MemoryDatabase, doorbell: Pick<Doorbell, "ring">): JobStore {
+  function insertAll(jobs: readonly NewJob[]): InsertOutcome {
+    const unknownTypes = [...new Set(jobs.map((job) => job.type).filter((type) => !database.types.has(type)))];
+    if (unknownTypes.length > 0) return { unknownTypes };
+    const inserted = jobs.map((job) => database.insertUnique(job));
+    const enqueued = inserted.filter(({ row, isDuplicate }) => row.state === "Enqueued" && !isDuplicate);
+    for (const queue of new Set(enqueued.map(({ row }) => row.queue))) doorbell.ring({ kind: "queue", queue });
+    return {
+      created: inserted.map(({ row: { id, queue, state }, isDuplicate }) =>
+        isDuplicate ? { id, queue, state, duplicate: true } : { id, queue, state },
+      ),
+    };
+  }
+
   return {
     async insertJobs(jobs) {
-      const unknownTypes = [...new Set(jobs.map((job) => job.type).filter((type) => !database.types.has(type)))];
-      if (unknownTypes.length > 0) return { unknownTypes };
-      const created = jobs.map((job) => database.insert(job));
-      const enqueued = created.filter((row) => row.state === "Enqueued");
-      for (const queue of new Set(enqueued.map((row) => row.queue))) doorbell.ring({ kind: "queue", queue });
-      return {
-        created: created.map(({ id, queue, state }) => ({
-          id,
-          queue,
-          state: state === "Enqueued" ? state : "Scheduled",
-        })),
-      };
+      return insertAll(jobs);
+    },
+
+    async insertJobsOnce(jobs, { scope, key, requestHash, retainMs }) {
+      const place = `${scope}\u0000${key}`;
+      const first = database.answers.get(place);
+      if (first !== undefined && first.expiresAtMs > database.nowMs()) {
+        return first.requestHash === requestHash ? { replayed: first.created } : { refused: "other-request" };
+      }
+      const outcome = insertAll(jobs);
+      if ("created" in outcome) {
+        database.answers.set(place, {
+          requestHash,
+          created: outcome.created,
+          expiresAtMs: database.nowMs() + retainMs,
+        });
+      }
+      return outcome;
     },
 
     async loadJobTypes(types) {

@@ -90,6 +90,12 @@ export const DELETE_EXPIRED = [
   ...["jobs_final_rest", "job_attempts_final_rest", "job_state_changes_final_rest", "dead_letters"].map((table) =>
     deletePortion(table, "expires_on < current_date"),
   ),
+  deletePortion("idempotency_keys", "expires_at < now()"),
+  deletePortion("unique_jobs", "expires_at < now()"),
+  deletePortion(
+    "unique_jobs",
+    "until is not null and not exists (select from turno.jobs_live j where j.id = unique_jobs.job_id)",
+  ),
   deletePortion("schedule_fires", "decided_at < now() - interval '400 days'"),
   deletePortion("minute_statistics", "minute < now() - interval '400 days'"),
 ] as const;

@@ -1,12 +1,11 @@
 import type { JobDefinition } from "../../config/objects.ts";
-import { assert } from "../../core/assert.ts";
 import type { JobId } from "../../core/ids.ts";
-import type { CreatedJob, JobStore, NewJob } from "../../protocol/ports/jobs.ts";
+import type { CreatedJob, InsertOnceOutcome, JobStore, NewJob, OnceKey } from "../../protocol/ports/jobs.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { type FinalState, isFinal, type JobState } from "../../protocol/states.ts";
 import { releaseKeys, takeKeys } from "./concurrency-keys.ts";
 import { CHANNEL, QUEUE_TOPIC } from "./doorbell.ts";
-import { type InsertedRow, insertSpecialJobs, jobArrays } from "./insert-jobs.ts";
+import { type InsertedRow, insertSpecialJobs, jobArrays, present, readInserted, UnknownTypes } from "./insert-jobs.ts";
 import {
   CANCEL_JOB,
   DELETE_JOB,
@@ -16,7 +15,8 @@ import {
   LOCK_FINISHED,
   REQUEUE_JOB,
 } from "./job-statements.ts";
-import type { Database } from "./pool.ts";
+import { ANSWER_IDEMPOTENCY_KEY, READ_IDEMPOTENCY_KEY, TAKE_IDEMPOTENCY_KEY } from "./once-statements.ts";
+import { type Database, isLockTimeout } from "./pool.ts";
 
 /**
  * After this long without an insert the next one rings with its own commit: the worker hears of it a round trip sooner.
@@ -24,14 +24,20 @@ import type { Database } from "./pool.ts";
  */
 const ALONE_AFTER_MS = 50;
 
+/** How long a request waits for another one with the same idempotency key. */
+const ONCE_WAIT_MS = 5_000;
+
 /** Creating, cancelling, requeueing and deleting jobs. Rings with or after the commit; a lost ring costs one poll. */
 export function createJobStore(database: Database, doorbell: Pick<Doorbell, "ring">): JobStore {
   let lastInsertMs = Number.NEGATIVE_INFINITY;
   return {
     async insertJobs(jobs) {
-      if (jobs.some((job) => (job.concurrencyKey ?? null) !== null || (job.parentId ?? null) !== null)) {
-        const rows = await database.transaction((query) => insertSpecialJobs(query, jobs));
-        return answer(jobs, rows, { ring: true });
+      if (jobs.some(isSpecial)) {
+        return unlessUnknown(async () => {
+          const created = await database.transaction((query) => insertSpecialJobs(query, jobs));
+          ringCreated(created);
+          return { created };
+        });
       }
       const nowMs = performance.now();
       const isAlone = nowMs - lastInsertMs >= ALONE_AFTER_MS;
@@ -41,7 +47,26 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
         isAlone ? CHANNEL : null,
         QUEUE_TOPIC,
       ]);
-      return answer(jobs, rows, { ring: !isAlone });
+      return unlessUnknown(async () => {
+        const created = readInserted(rows);
+        if (!isAlone) ringCreated([...created.values()]);
+        return { created: jobs.map((job) => present(created.get(job.id))) };
+      });
+    },
+
+    async insertJobsOnce(jobs, once) {
+      try {
+        return await unlessUnknown(async () => {
+          const outcome = await database.transaction((query) => insertOnce(query, jobs, once), {
+            lockTimeoutMs: ONCE_WAIT_MS,
+          });
+          if ("created" in outcome) ringCreated(outcome.created);
+          return outcome;
+        });
+      } catch (error) {
+        if (isLockTimeout(error)) return { refused: "in-progress" };
+        throw error;
+      }
     },
 
     async loadJobTypes(types) {
@@ -75,17 +100,8 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
     },
   };
 
-  function answer(
-    jobs: readonly NewJob[],
-    rows: readonly InsertedRow[],
-    { ring }: { readonly ring: boolean },
-  ): { readonly created: readonly CreatedJob[] } | { readonly unknownTypes: readonly string[] } {
-    const unknownTypes = rows.flatMap((row) => (row.unknown_type === null ? [] : [row.unknown_type]));
-    if (unknownTypes.length > 0) return { unknownTypes };
-    const created = new Map<JobId, CreatedJob>();
-    for (const { id, state, queue } of rows) if (id !== null) created.set(id, { id, state, queue });
-    if (ring) ringQueues([...created.values()].filter((job) => job.state === "Enqueued"));
-    return { created: jobs.map((job) => present(created.get(job.id))) };
+  function ringCreated(jobs: readonly CreatedJob[]): void {
+    ringQueues(jobs.filter((job) => job.state === "Enqueued" && job.duplicate !== true));
   }
 
   function ringQueues(jobs: readonly { readonly queue: string }[]): void {
@@ -134,7 +150,36 @@ async function findMoving<Row>(ask: () => Promise<readonly Row[]>): Promise<Row 
   return row ?? (await ask())[0];
 }
 
-function present<Value>(value: Value | undefined): Value {
-  assert(value !== undefined, "an inserted job did not come back from its own insert");
-  return value;
+function isSpecial({ concurrencyKey, parentId, unique }: NewJob): boolean {
+  return (concurrencyKey ?? parentId ?? unique ?? null) !== null;
+}
+
+async function unlessUnknown<Outcome>(
+  insert: () => Promise<Outcome>,
+): Promise<Outcome | { readonly unknownTypes: readonly string[] }> {
+  try {
+    return await insert();
+  } catch (error) {
+    if (error instanceof UnknownTypes) return { unknownTypes: error.types };
+    throw error;
+  }
+}
+
+/** The key, the jobs and the answer, all or nothing. */
+async function insertOnce(
+  query: Database["query"],
+  jobs: readonly NewJob[],
+  { scope, key, requestHash, retainMs }: OnceKey,
+): Promise<InsertOnceOutcome> {
+  const taken = await query(TAKE_IDEMPOTENCY_KEY, [scope, key, requestHash, retainMs]);
+  if (taken.length === 0) {
+    const [first] = await query<{ request_hash: string; answer: readonly CreatedJob[] }>(READ_IDEMPOTENCY_KEY, [
+      scope,
+      key,
+    ]);
+    return first?.request_hash === requestHash ? { replayed: first.answer } : { refused: "other-request" };
+  }
+  const created = await insertSpecialJobs(query, jobs);
+  await query(ANSWER_IDEMPOTENCY_KEY, [scope, key, JSON.stringify(created)]);
+  return { created };
 }

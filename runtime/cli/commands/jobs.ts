@@ -46,12 +46,17 @@ export function addJobCommands(
     .option("--delay <duration>", "not before this time has passed, such as 10m")
     .option("--max-attempts <n>", "instead of the policy's")
     .option("--timeout <duration>", "instead of the job type's")
+    .option("--concurrency-key <key>", "jobs with the same key never run at once; instead of the job type's")
+    .option("--idempotency-key <key>", "create it once, however often the command is given with this key within a day")
     .option("--wait", "wait for the end; exit 1 when the job does not succeed")
     .action(async (type: string, options: EnqueueOptions) => {
       const body = await enqueueBody({ io, type, options });
       await using client = closing(await openClient(options));
-      const job = await client.post<JobBody>("/api/jobs", body);
-      if (options.wait !== true) return show(io, options, job, `${job.id}  ${job.state} in ${job.queue}\n`);
+      const key = options.idempotencyKey;
+      const headers = key === undefined ? {} : { "idempotency-key": key };
+      const job = await client.post<JobBody & { readonly duplicate?: true }>("/api/jobs", body, headers);
+      const note = job.duplicate === true ? " (it was there before: its job type is unique)" : "";
+      if (options.wait !== true) return show(io, options, job, `${job.id}  ${job.state} in ${job.queue}${note}\n`);
       if (options.json !== true) io.err(`${job.id}  waiting for ${type}\n`);
       const finished = await waitForEnd({ client, io, id: job.id });
       show(io, options, finished, jobText(finished));
@@ -127,6 +132,8 @@ interface EnqueueOptions extends ClientOptions {
   readonly delay?: string;
   readonly maxAttempts?: string;
   readonly timeout?: string;
+  readonly concurrencyKey?: string;
+  readonly idempotencyKey?: string;
   readonly wait?: boolean;
 }
 
@@ -144,6 +151,7 @@ async function enqueueBody(request: {
     ...(options.at === undefined ? {} : { runAt: options.at }),
     ...(options.delay === undefined ? {} : { delay: duration("--delay", options.delay) }),
     ...(options.maxAttempts === undefined ? {} : { maxAttempts: wholeNumber("--max-attempts", options.maxAttempts) }),
+    ...(options.concurrencyKey === undefined ? {} : { concurrencyKey: options.concurrencyKey }),
     ...(options.timeout === undefined ? {} : { timeout: duration("--timeout", options.timeout) }),
   };
 }

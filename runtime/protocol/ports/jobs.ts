@@ -19,22 +19,53 @@ export interface NewJob {
   readonly timeoutMs: number | null;
   /** Jobs with the same key never have two owners; absent or null: none. */
   readonly concurrencyKey?: string | null;
+  /** At most one job counts for each type and key; absent or null: every one does. */
+  readonly unique?: UniqueWish | null;
   /** The job whose handler enqueued it; absent or null: none. */
   readonly parentId?: JobId | null;
 }
 
+/** A job with the same type and key that still counts is the answer in its place. */
+export interface UniqueWish {
+  readonly key: string;
+  /** How long this job counts after its creation; null: as long as `until` says. */
+  readonly forMs: number | null;
+  /** Until a worker takes it for the first time, or until it has ended; null: whatever becomes of it. */
+  readonly until: "started" | "finished" | null;
+}
+
 export interface CreatedJob {
   readonly id: JobId;
-  readonly state: "Scheduled" | "Enqueued";
+  readonly state: JobState;
   readonly queue: string;
+  /** Nothing was created: it is the job that was there, with the state it has. */
+  readonly duplicate?: true;
 }
+
+/** A request that is carried out once, however often it comes (Idempotency-Key). */
+export interface OnceKey {
+  /** Whose key it is; empty: nobody's in particular. */
+  readonly scope: string;
+  readonly key: string;
+  /** Of the request; another request with the same key is refused. */
+  readonly requestHash: string;
+  readonly retainMs: number;
+}
+
+export type InsertOutcome = { readonly created: readonly CreatedJob[] } | { readonly unknownTypes: readonly string[] };
+
+/** `replayed`: what was answered the first time. `other-request`: the key was used for another. `in-progress`: the first one is not over. */
+export type InsertOnceOutcome =
+  | InsertOutcome
+  | { readonly replayed: readonly CreatedJob[] }
+  | { readonly refused: "other-request" | "in-progress" };
 
 /** Creating jobs, and what operators do to them. Each method is one transaction. */
 export interface JobStore {
   /** All or none; types must be declared: `unknownTypes` names those that are not, and nothing was inserted. */
-  insertJobs(
-    jobs: readonly NewJob[],
-  ): Promise<{ readonly created: readonly CreatedJob[] } | { readonly unknownTypes: readonly string[] }>;
+  insertJobs(jobs: readonly NewJob[]): Promise<InsertOutcome>;
+  /** As insertJobs, and the key with it in one transaction; may be repeated after an unknown outcome. Parallel calls wait for one another. */
+  insertJobsOnce(jobs: readonly NewJob[], once: OnceKey): Promise<InsertOnceOutcome>;
   /** The definitions in force, by job type; undeclared types are absent. */
   loadJobTypes(types: readonly string[]): Promise<ReadonlyMap<string, JobDefinition>>;
   /** Not running: Cancelled at once. Running: a request that the owner sees with its next renewal or doorbell. */
