@@ -39,6 +39,23 @@ export function finishContract(scene: Scene): void {
       expect(await view(job.id)).toMatchObject({ state: "Succeeded", failures: 0, attempts: ["succeeded"] });
     });
 
+    it("keeps nothing of an execution whose job came back to its worker", async () => {
+      const old = await claimOne();
+      await scene.store.recoverJobs([await observation(old.id)]);
+      const again = await scene.store.claimRecovered({ workerId: worker, queue: "default", exceptTypes: [] });
+      if (again === null) throw new Error("the job was not claimed again");
+      expect(await scene.store.finishJob(worker, finishOf(old))).toBe("fenced");
+      expect(await scene.store.finishJob(worker, retryOf(old))).toBe("fenced");
+      await scene.store.returnClaims(worker, [owned(old)]);
+      await scene.store.reportProgress(worker, [{ ...owned(old), percent: 80, message: null }]);
+      const pairs = [old, again].map((job) => ({ ...owned(job), runningMs: null }));
+      expect(await scene.store.renewLeases(worker, pairs)).toMatchObject({
+        renewed: [{ token: again.token }],
+        lost: [{ token: old.token }],
+      });
+      expect(await view(old.id)).toMatchObject({ state: "Processing", execution: 2, progress: 0, failures: 0 });
+    });
+
     it("tells a finish that is offered again after its answer was lost that it landed", async () => {
       const [done, retried] = [await claimOne(), await claimOne()];
       await scene.store.finishJob(worker, finishOf(done));

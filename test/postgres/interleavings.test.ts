@@ -221,6 +221,14 @@ describe("behind a transaction that is about to commit", () => {
     expect(second).toHaveLength(1);
   });
 
+  it("a claim does not wait for what another claims", async () => {
+    await insert(2);
+    const held = await holdTransaction(testDatabase.address);
+    expect(await claim(held.database, 1)).toHaveLength(1);
+    expect(await claim(database, 5)).toHaveLength(1);
+    await held.commit();
+  });
+
   it("a finish that lost to a recovery is fenced, and the job has a new token", async () => {
     const job = await claimed();
     const lease = await seen(job);
