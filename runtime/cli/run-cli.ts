@@ -11,9 +11,11 @@ import { addInitCommand } from "./commands/init.ts";
 import { addJobCommands } from "./commands/jobs.ts";
 import { addLintCommand } from "./commands/lint.ts";
 import { addNextCommand } from "./commands/next.ts";
+import { addPauseCommands } from "./commands/pauses.ts";
 import { addPlanCommand, type ReconcileOptions } from "./commands/plan.ts";
 import { addRoleCommands } from "./commands/roles.ts";
 import { addSchemaCommand } from "./commands/schema.ts";
+import { addTestCommand } from "./commands/time-test.ts";
 import { addUpCommand } from "./commands/up.ts";
 import { addValidateCommand } from "./commands/validate.ts";
 import { addWhyCommand } from "./commands/why.ts";
@@ -54,6 +56,7 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addRoleCommands(program, io);
   addInitCommand(program, io, setExitCode);
   addValidateCommand(program, io, setExitCode);
+  addTestCommand(program, io, setExitCode, () => new Date());
   addLintCommand(program, io, setExitCode, () => new Date());
   addPlanCommand(program, io, setExitCode, {
     database: reconcile,
@@ -65,6 +68,7 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addWhyCommand(program, io, setExitCode, { openClient: open, loadSchedule: findSchedule });
   addJobCommands(program, io, setExitCode, open);
   addFleetCommands(program, io, open);
+  addPauseCommands(program, io, open);
   addDatabaseCommands(program, io, setExitCode);
   return program;
 
