@@ -12,6 +12,7 @@ export interface JobBody {
   readonly error: string | null;
   readonly progress: number;
   readonly progressMessage: string | null;
+  readonly concurrencyKey: string | null;
   readonly attempt: number;
   readonly maxAttempts: number | null;
   readonly execution: number;
@@ -76,6 +77,7 @@ export function jobText(job: JobBody): string {
         ? `${job.progress} %${job.progressMessage === null ? "" : ` ${job.progressMessage}`}`
         : null,
     ],
+    ["key", job.concurrencyKey],
     ["worker", job.worker],
     ["schedule", job.schedule],
     ["parent", job.parent ? `${job.parent.id}${job.parent.type === null ? "" : `  ${job.parent.type}`}` : null],

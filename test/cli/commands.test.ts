@@ -10,7 +10,15 @@ import { type CommandProject, createCommandProject, PROJECT } from "./run.ts";
 /** As the API gives it. */
 const JOB = {
   ...{ id: "j", type: "greet", queue: "default", hold: null, result: null, error: null, worker: null, schedule: null },
-  ...{ progress: 0, progressMessage: null, attempt: 1, maxAttempts: 5, execution: 1, source: null },
+  ...{
+    progress: 0,
+    progressMessage: null,
+    attempt: 1,
+    maxAttempts: 5,
+    execution: 1,
+    source: null,
+    concurrencyKey: null,
+  },
   ...{ createdAt: "2026-01-01T00:00:00Z", startedAt: null, finishedAt: null },
 };
 

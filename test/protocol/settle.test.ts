@@ -320,3 +320,12 @@ describe("a job that is suspected", () => {
     expect(whyAlone(claimed({ returns: 20 }), policy)).toBe("returned");
   });
 });
+
+describe("a concurrency key", () => {
+  it("is told by every end of its job, and by no other", () => {
+    for (const outcome of [RETURNED, threw(), { kind: "unloadable", detail: "x" }] as const) {
+      expect(settled(outcome, { job: { concurrencyKey: "k" } })).toHaveProperty("concurrencyKey", "k");
+      expect(settled(outcome)).not.toHaveProperty("concurrencyKey");
+    }
+  });
+});

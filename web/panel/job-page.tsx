@@ -283,6 +283,11 @@ function Origin({ job }: { readonly job: JobDetail }) {
             </span>
           </Fact>
         )}
+        {job.concurrencyKey === null ? null : (
+          <Fact name="Concurrency key">
+            <span class="mono">{job.concurrencyKey}</span>
+          </Fact>
+        )}
         {job.schedule === null ? null : (
           <Fact name="Schedule">
             <a href={`/jobs?schedule=${encodeURIComponent(job.schedule)}`}>{job.schedule}</a>

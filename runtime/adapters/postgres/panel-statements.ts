@@ -247,7 +247,7 @@ union all
  limit 5)
 union all
 (select jsonb_build_object('kind', 'held', 'type', type, 'hold', hold, 'count', count(*), 'since', min(run_at))
- from (select type, hold, run_at from turno.jobs_live where hold is not null limit 1000) as held
+ from (select type, hold, run_at from turno.jobs_live where hold in ('breaker', 'no-handler') limit 1000) as held
  group by type, hold
  order by count(*) desc
  limit 5)
