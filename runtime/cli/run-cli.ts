@@ -5,6 +5,7 @@ import { describeError, TurnoError } from "../core/errors.ts";
 import { RejectedError } from "../protocol/ports/errors.ts";
 import { VERSION } from "../version.ts";
 import { addApplyCommand } from "./commands/apply.ts";
+import { addCalendarCommand } from "./commands/calendar.ts";
 import { addDatabaseCommands } from "./commands/database.ts";
 import { addFleetCommands } from "./commands/fleet.ts";
 import { addInitCommand } from "./commands/init.ts";
@@ -65,6 +66,7 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addApplyCommand(program, io, setExitCode, reconcile);
   addSchemaCommand(program, io, setExitCode);
   addNextCommand(program, io, setExitCode, findSchedule, () => new Date());
+  addCalendarCommand(program, io, setExitCode, () => new Date());
   addWhyCommand(program, io, setExitCode, { openClient: open, loadSchedule: findSchedule });
   addJobCommands(program, io, setExitCode, open);
   addFleetCommands(program, io, open);

@@ -6,6 +6,7 @@ import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { typeCheckHandlers } from "../../runtime/adapters/handlers/type-check.ts";
 import { loadProject } from "../../runtime/config/load-project.ts";
+import { loadTimeTests } from "../../runtime/config/time-tests.ts";
 import { makeFolder, openWorkbench } from "../handlers/support.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ROOT, readDocument, readDocuments } from "./documents.ts";
@@ -28,6 +29,10 @@ test("there are whole YAML documents to check", () => {
 });
 
 test.each(wholeDocuments)("the YAML at $place is valid", ({ text }) => {
+  if (/^kind: TimeTests$/m.test(text)) {
+    expect(loadTimeTests("turno.tests.yaml", text).problems).toEqual([]);
+    return;
+  }
   const files = /^kind: Project$/m.test(text)
     ? { "turno.yaml": text, "turno.d/queue.yaml": QUEUE }
     : { "turno.yaml": PROJECT, "turno.d/example.yaml": text };
