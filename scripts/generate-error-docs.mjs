@@ -18,7 +18,7 @@ const AREAS = [
   ["Project, sources and reconcile", ["PROJECT", "SOURCE", "INCLUDE"]],
   ["Database", ["DATABASE", "MIGRATION", "EMBEDDED"]],
   ["Handlers", ["HANDLER"]],
-  ["Jobs, schedules and time", ["JOB", "SCHEDULE", "CRON", "TIME"]],
+  ["Jobs, schedules and time", ["JOB", "SCHEDULE", "CRON", "TIME", "BACKFILL"]],
   ["Lint: what schedules probably do not mean", ["LINT"]],
   ["API, panel and processes", ["API", "PORT", "SERVER", "ALREADY"]],
   ["Other", []],
