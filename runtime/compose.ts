@@ -16,6 +16,7 @@ import { createJobStore } from "./adapters/postgres/job-store.ts";
 import { createLeaseStore } from "./adapters/postgres/lease-store.ts";
 import { checkSchema } from "./adapters/postgres/migrate.ts";
 import { createPanelQueries } from "./adapters/postgres/panel-queries.ts";
+import { createPauseStore } from "./adapters/postgres/pause-store.ts";
 import { type DatabaseAddress, openDatabase, type PoolOptions } from "./adapters/postgres/pool.ts";
 import { createRevisionStore } from "./adapters/postgres/revision-store.ts";
 import { createScheduleStore } from "./adapters/postgres/schedule-store.ts";
@@ -35,6 +36,7 @@ import type { ProjectSnapshot } from "./protocol/ports/revisions.ts";
 import { createLook, type LookOptions } from "./reconcile/look.ts";
 import { createChildIntake } from "./services/child-jobs.ts";
 import { createJobIntake } from "./services/intake.ts";
+import { createPauses } from "./services/pauses.ts";
 import { createReconciler, type Reconciler } from "./services/reconciler.ts";
 import { startWorkerRole, type WorkerRole } from "./services/worker-role.ts";
 import { firesBetween } from "./time/next-fire.ts";
@@ -78,6 +80,7 @@ export function openStores({ address, role, poolSize, logger }: StoreOptions) {
     executions: createExecutionStore({ database, logger, monotonicMs: systemClock.monotonicMs, doorbell }),
     leases: createLeaseStore(leaseDatabase, doorbell),
     schedules: createScheduleStore(database, doorbell),
+    pauses: createPauseStore(database, doorbell),
     workers: createWorkerStore(leaseDatabase),
     cleanup: createCleanupStore(database),
     revisions: createRevisionStore(database),
@@ -102,6 +105,7 @@ export function composeWebApp({ stores, settings, logger }: WebOptions) {
     jobs: stores.jobs,
     intake: createJobIntake({ store: stores.jobs, ids: systemIds, validatePayload: createPayloadValidator() }),
     schedules: stores.schedules,
+    pauses: createPauses(stores.pauses),
     panel: stores.panel,
     history: stores.history,
     forecastFires: (spec, { after, until, limit }) => firesBetween(spec.timing, after, until, limit),
@@ -187,7 +191,14 @@ export async function startWorker(
   const id = systemIds.workerId();
   const role = await startWorkerRole({
     info: { id, name: `${hostname()}-${id.slice(-4)}`, host: hostname(), pid: process.pid, version: VERSION },
-    store: { ...stores.executions, ...stores.leases, ...stores.schedules, ...stores.workers, ...stores.cleanup },
+    store: {
+      ...stores.executions,
+      ...stores.leases,
+      ...stores.schedules,
+      ...stores.pauses,
+      ...stores.workers,
+      ...stores.cleanup,
+    },
     host,
     doorbell: stores.doorbell,
     ids: systemIds,

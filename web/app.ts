@@ -5,6 +5,7 @@ import { describeError } from "../runtime/core/errors.ts";
 import { createActions } from "./actions.ts";
 import { addPublicRoutes } from "./api/health.ts";
 import { addJobRoutes } from "./api/jobs.ts";
+import { addPauseRoutes } from "./api/pauses.ts";
 import { addReadingRoutes } from "./api/readings.ts";
 import { addScheduleRoutes } from "./api/schedules.ts";
 import { type ApiKeys, allows, presentedKey } from "./auth.ts";
@@ -39,6 +40,7 @@ export function createWebApp(ports: WebPorts): Hono<WebEnv> {
   addJobRoutes(app, ports, actions);
   addReadingRoutes(app, ports, actions, streams);
   addScheduleRoutes(app, ports);
+  addPauseRoutes(app, ports);
   const assets = addStaticFiles(app);
   addPanelRoutes(app, { ports, actions, streams, reads, assets });
 

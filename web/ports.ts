@@ -3,6 +3,7 @@ import type { FireHistory } from "../runtime/protocol/ports/fire-history.ts";
 import type { JobIntake } from "../runtime/protocol/ports/intake.ts";
 import type { JobStore } from "../runtime/protocol/ports/jobs.ts";
 import type { ForecastFires, HealthReport, PanelQueries } from "../runtime/protocol/ports/panel.ts";
+import type { Pauses } from "../runtime/protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../runtime/protocol/ports/schedules.ts";
 import type { Clock, Ids } from "../runtime/protocol/ports/surroundings.ts";
 import type { ApiClient, ApiKeys } from "./auth.ts";
@@ -12,6 +13,7 @@ export interface WebPorts {
   readonly jobs: Pick<JobStore, "cancelJob" | "requeueJob" | "deleteJob">;
   readonly intake: JobIntake;
   readonly schedules: Pick<ScheduleStore, "triggerSchedule">;
+  readonly pauses: Pauses;
   readonly panel: PanelQueries;
   readonly history: Pick<FireHistory, "loadSchedule" | "listRecords">;
   readonly forecastFires: ForecastFires;

@@ -17,6 +17,7 @@ import { addPauseCommands } from "./commands/pauses.ts";
 import { addPlanCommand, type ReconcileOptions } from "./commands/plan.ts";
 import { addRoleCommands } from "./commands/roles.ts";
 import { addSchemaCommand } from "./commands/schema.ts";
+import { addSimulateCommand } from "./commands/simulate.ts";
 import { addTestCommand } from "./commands/time-test.ts";
 import { addUpCommand } from "./commands/up.ts";
 import { addValidateCommand } from "./commands/validate.ts";
@@ -71,6 +72,10 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addCalendarCommand(program, io, setExitCode, () => new Date());
   addWhyCommand(program, io, setExitCode, { openClient: open, loadSchedule: findSchedule });
   addBackfillCommand(program, io, setExitCode, (options) => openHistory(io, options));
+  addSimulateCommand(program, io, setExitCode, {
+    openHistory: (options) => openHistory(io, options),
+    now: () => new Date(),
+  });
   addJobCommands(program, io, setExitCode, open);
   addFleetCommands(program, io, open);
   addPauseCommands(program, io, open);

@@ -57,7 +57,8 @@ function parseEvents(text: string): readonly ICAL.Event[] {
   // One calendar, or several after another.
   const isOne = Array.isArray(parsed) && typeof parsed[0] === "string";
   const calendars = (isOne ? [parsed] : (parsed as unknown[])).map((jcal) => new ICAL.Component(jcal as unknown[]));
-  if (calendars.length === 0 || calendars.some(({ name }) => name !== "vcalendar")) throw new Error("expected BEGIN:VCALENDAR");
+  if (calendars.length === 0 || calendars.some(({ name }) => name !== "vcalendar"))
+    throw new Error("expected BEGIN:VCALENDAR");
   // Changed occurrences belong to the event that they change.
   return calendars
     .flatMap((calendar) => calendar.getAllSubcomponents("vevent"))

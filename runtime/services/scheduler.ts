@@ -1,19 +1,22 @@
 import type { ScheduleSpec } from "../config/objects.ts";
 import { describeError } from "../core/errors.ts";
 import { isRefusal } from "../protocol/ports/errors.ts";
+import type { PauseStore } from "../protocol/ports/pauses.ts";
 import type { DueSchedule, ScheduleStep, ScheduleStore, StepOutcome } from "../protocol/ports/schedules.ts";
 import type { Ids } from "../protocol/ports/surroundings.ts";
 import { findCalendarSkip } from "../time/calendar.ts";
 import { DEFAULT_CATCHUP_RUNS, type DueDecision, decideDue } from "../time/due.ts";
 import { jitterDelayMs } from "../time/jitter.ts";
 import { DueWait } from "./due-wait.ts";
+import { endPauses } from "./pauses.ts";
 import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
 
 export interface SchedulerOptions extends LoopSurroundings {
   readonly store: Pick<
     ScheduleStore,
     "loadDueSchedules" | "applySteps" | "wakeFinishedSchedules" | "fireOnStart" | "nextDueInMs"
-  >;
+  > &
+    PauseStore;
   readonly ids: Pick<Ids, "jobId">;
   readonly intervalMs: number;
   /** Schedules decided in one round trip. */
@@ -115,6 +118,7 @@ export function startScheduler(options: SchedulerOptions): Loop {
       // Every time: what the first revision declares may come after the first round.
       await store.fireOnStart(ids.jobId, mayFireAt);
       await store.wakeFinishedSchedules();
+      await endPauses(store, batchSize);
       let moved = false;
       while (!signal.aborted && (await fireBatch())) moved = true;
       return wait.after({ moved, dueInMs: await store.nextDueInMs() });

@@ -2,6 +2,7 @@ import type { RuntimeSettings } from "../config/objects.ts";
 import type { HandlerHost } from "../protocol/ports/handlers.ts";
 import type { ExecutionStore } from "../protocol/ports/jobs.ts";
 import type { LeaseStore } from "../protocol/ports/leases.ts";
+import type { PauseStore } from "../protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../protocol/ports/schedules.ts";
 import type { Ids } from "../protocol/ports/surroundings.ts";
 import type { Doorbell } from "../protocol/ports/transport.ts";
@@ -18,7 +19,7 @@ import { Worker, type WorkerOptions } from "./worker.ts";
 
 export interface WorkerRoleOptions extends LoopSurroundings {
   readonly info: Omit<WorkerInfo, "queues">;
-  readonly store: ExecutionStore & LeaseStore & ScheduleStore & WorkerStore & CleanupStore;
+  readonly store: ExecutionStore & LeaseStore & ScheduleStore & PauseStore & WorkerStore & CleanupStore;
   readonly host: HandlerHost;
   readonly doorbell: Pick<Doorbell, "listen">;
   readonly ids: Pick<Ids, "jobId">;

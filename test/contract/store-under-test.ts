@@ -14,7 +14,8 @@ export type AnyStore = JobStore &
   LeaseStore &
   ScheduleStore &
   WorkerStore &
-  CleanupStore & PauseStore;
+  CleanupStore &
+  PauseStore;
 
 /** What the suite looks at in a job's row. */
 export interface JobView {

@@ -2,6 +2,7 @@ import { createCleanupStore } from "../../runtime/adapters/postgres/cleanup-stor
 import { createExecutionStore } from "../../runtime/adapters/postgres/execution-store.ts";
 import { createJobStore } from "../../runtime/adapters/postgres/job-store.ts";
 import { createLeaseStore } from "../../runtime/adapters/postgres/lease-store.ts";
+import { createPauseStore } from "../../runtime/adapters/postgres/pause-store.ts";
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import { createScheduleStore } from "../../runtime/adapters/postgres/schedule-store.ts";
 import { createWorkerStore } from "../../runtime/adapters/postgres/worker-store.ts";
@@ -29,6 +30,7 @@ storeContract("PostgreSQL", async (): Promise<StoreUnderTest> => {
       ...createExecutionStore({ database, logger: silentLogger, monotonicMs: () => performance.now() }),
       ...createLeaseStore(database, noRing),
       ...createScheduleStore(database, noRing),
+      ...createPauseStore(database, noRing),
       ...createWorkerStore(database),
       ...createCleanupStore(database),
     },
@@ -114,7 +116,8 @@ async function elapse(database: Database, ms: number): Promise<void> {
   const columns: Readonly<Record<string, readonly string[]>> = {
     jobs_live: ["sort_at", "run_at", "created_at", "enqueued_at", "claimed_at", "started_at", "cancel_requested_at"],
     jobs_final: ["sort_at", "run_at", "created_at", "enqueued_at", "claimed_at", "started_at", "finished_at"],
-    recurring_jobs: ["next_fire_at", "last_fire_at"],
+    recurring_jobs: ["next_fire_at", "last_fire_at", "decided_until"],
+    overlays: ["paused_at", "until"],
     schedule_fires: ["fire_at", "decided_at"],
     workers: ["registered_at", "heartbeat_at", "left_at"],
     duties: ["expires_at"],

@@ -158,6 +158,7 @@ export function createTestApp(overrides: Partial<WebPorts> & { readonly keys?: W
       deleteJob: async () => ({ kind: "deleted" }),
     },
     schedules: { triggerSchedule: async (name, jobId) => (name === "nightly" ? jobId : null) },
+    pauses: { pause: async () => ({ kind: "not-found" }), resume: async () => ({ kind: "not-found" }) },
     history: { loadSchedule: async () => null, listRecords: async () => [] },
     forecastFires: () => [],
     health: async () => ({ database: { status: "up", detail: null } }),

@@ -3,6 +3,7 @@ import { assert } from "../../core/assert.ts";
 import type { DispatchToken, JobId, WorkerId } from "../../core/ids.ts";
 import type { Json } from "../../core/json.ts";
 import type { AttemptOutcome, CreatedJob, NewJob, Ownership } from "../../protocol/ports/jobs.ts";
+import type { Pause, PauseTarget } from "../../protocol/ports/pauses.ts";
 import type { WorkerCondition, WorkerInfo } from "../../protocol/ports/workers.ts";
 import { assertMove, type FinalState, type Hold, type JobState, type TransitionReason } from "../../protocol/states.ts";
 import { RunnableOrder } from "./runnable-order.ts";
@@ -104,6 +105,8 @@ export class MemoryDatabase {
   readonly definitions = new Map<string, JobDefinition>();
   readonly bundles = new Map<string, string>();
   readonly queues = new Map<string, { readonly concurrency: number | null; readonly suspended: boolean }>();
+  /** By `Kind/name`. */
+  readonly pauses = new Map<string, PauseTarget & { readonly pause: Pause }>();
   /** Who has a concurrency key: a job in Enqueued or Processing. */
   readonly keys = new Map<string, JobId>();
   /** By type and key. */
@@ -298,6 +301,11 @@ export class MemoryDatabase {
       if (row.schedule?.name === schedule && row.finishedAtMs === null) return row;
     }
     return null;
+  }
+
+  /** By the files or by an operator. */
+  isSuspended(schedule: ScheduleRow): boolean {
+    return schedule.spec.suspend || this.pauses.has(`Schedule/${schedule.name}`);
   }
 
   isAlive(worker: WorkerRow): boolean {

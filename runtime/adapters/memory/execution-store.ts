@@ -161,7 +161,7 @@ function isOfRecovery({ outcome, error }: AttemptRow): boolean {
 function roomIn(database: MemoryDatabase, queue: string): number {
   const declared = database.queues.get(queue);
   if (declared === undefined) return Number.POSITIVE_INFINITY;
-  if (declared.suspended) return 0;
+  if (declared.suspended || database.pauses.has(`Queue/${queue}`)) return 0;
   if (declared.concurrency === null) return Number.POSITIVE_INFINITY;
   let running = 0;
   for (const row of database.processing) if (row.queue === queue) running += 1;

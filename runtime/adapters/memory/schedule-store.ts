@@ -77,7 +77,7 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
 
   function applyStep(step: ScheduleStep): StepOutcome {
     const schedule = database.schedules.get(step.name);
-    if (schedule === undefined || !stands(schedule, step))
+    if (schedule === undefined || !stands(database, schedule, step))
       return { name: step.name, kind: "stale", fired: 0, overlapped: [] };
     for (const [index, { at, reason }] of step.skips.entries()) {
       const atMs = at.getTime();
@@ -117,7 +117,7 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
       const due = [...database.schedules.values()]
         .flatMap((schedule) => {
           const { name, spec, timingHash, nextFireAtMs, decidedUntilMs } = schedule;
-          if (spec.suspend || nextFireAtMs === null || nextFireAtMs > nowMs) return [];
+          if (database.isSuspended(schedule) || nextFireAtMs === null || nextFireAtMs > nowMs) return [];
           const decidedUntil = decidedUntilMs === undefined ? null : new Date(decidedUntilMs);
           return [{ name, spec, timingHash, nextFireAt: new Date(nextFireAtMs), decidedUntil }];
         })
@@ -146,7 +146,11 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
     async fireOnStart(makeJobId, mayFire = () => true) {
       const made: JobRow[] = [];
       for (const schedule of database.schedules.values()) {
-        if (!schedule.spec.runOnStart || schedule.spec.suspend || schedule.firedColdStart >= database.coldStarts)
+        if (
+          !schedule.spec.runOnStart ||
+          database.isSuspended(schedule) ||
+          schedule.firedColdStart >= database.coldStarts
+        )
           continue;
         schedule.firedColdStart = database.coldStarts;
         if (!mayFire(schedule.spec, new Date(database.nowMs()))) continue;
@@ -212,17 +216,18 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
     async nextDueInMs() {
       let nextMs = Number.POSITIVE_INFINITY;
       for (const row of database.scheduled) if (row.hold === null) nextMs = Math.min(nextMs, row.runAtMs);
-      for (const { spec, nextFireAtMs } of database.schedules.values()) {
-        if (!spec.suspend && nextFireAtMs !== null) nextMs = Math.min(nextMs, nextFireAtMs);
+      for (const schedule of database.schedules.values()) {
+        const { nextFireAtMs } = schedule;
+        if (!database.isSuspended(schedule) && nextFireAtMs !== null) nextMs = Math.min(nextMs, nextFireAtMs);
       }
       return nextMs === Number.POSITIVE_INFINITY ? null : nextMs - database.nowMs();
     },
   };
 }
 
-function stands(schedule: ScheduleRow, { expected }: ScheduleStep): boolean {
+function stands(database: MemoryDatabase, schedule: ScheduleRow, { expected }: ScheduleStep): boolean {
   return (
-    !schedule.spec.suspend &&
+    !database.isSuspended(schedule) &&
     schedule.timingHash === expected.timingHash &&
     schedule.nextFireAtMs === (expected.nextFireAt?.getTime() ?? null)
   );

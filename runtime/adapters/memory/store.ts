@@ -1,5 +1,6 @@
 import type { DeliveryStore, ExecutionStore, JobStore } from "../../protocol/ports/jobs.ts";
 import type { LeaseStore } from "../../protocol/ports/leases.ts";
+import type { PauseStore } from "../../protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../../protocol/ports/schedules.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import type { CleanupStore, WorkerStore } from "../../protocol/ports/workers.ts";
@@ -7,6 +8,7 @@ import type { MemoryDatabase } from "./database.ts";
 import { createExecutionStore } from "./execution-store.ts";
 import { createJobStore } from "./job-store.ts";
 import { createLeaseStore } from "./lease-store.ts";
+import { createPauseStore } from "./pause-store.ts";
 import { createScheduleStore } from "./schedule-store.ts";
 import { createWorkerStore } from "./worker-store.ts";
 
@@ -15,6 +17,7 @@ export type MemoryStore = JobStore &
   DeliveryStore &
   LeaseStore &
   ScheduleStore &
+  PauseStore &
   WorkerStore &
   CleanupStore;
 
@@ -26,6 +29,7 @@ export function createMemoryStore(database: MemoryDatabase, doorbell: Pick<Doorb
     ...createExecutionStore(database, doorbell),
     ...createLeaseStore(database, doorbell),
     ...createScheduleStore(database, doorbell),
+    ...createPauseStore(database, doorbell),
     ...createWorkerStore(database),
   };
 }

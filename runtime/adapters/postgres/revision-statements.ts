@@ -50,7 +50,7 @@ join turno.job_definitions d on d.hash = t.definition_hash
 order by t.name`;
 
 export const READ_SCHEDULES = `
-select name, timing_hash, suspended, next_fire_at
+select name, timing_hash, coalesce((spec ->> 'suspend')::boolean, false) as suspended, next_fire_at
 from turno.recurring_jobs
 order by name`;
 
@@ -125,20 +125,25 @@ update turno.job_types
 set removed = true
 where name = any ($1::text[])`;
 
+/** Whether an operator has paused it: that stands over every apply. */
+const paused = (kind: "Schedule" | "Queue", name: string): string =>
+  `exists (select from turno.overlays p where p.kind = '${kind}' and p.name = ${name})`;
+
 /** $1 queues as a JSON list. A queue that is merely used keeps what a row of it says already. */
 export const UPSERT_QUEUES = `
-insert into turno.queues (name, concurrency, suspended, object_id)
-select q.name, q.concurrency, q.suspended, o.id
+insert into turno.queues (name, concurrency, suspended, declared_suspended, object_id)
+select q.name, q.concurrency, q.suspended or ${paused("Queue", "q.name")}, q.suspended, o.id
 from jsonb_to_recordset($1::jsonb) as q (name text, concurrency integer, suspended boolean, declared boolean)
 left join turno.objects o on q.declared and o.kind = 'Queue' and o.name = q.name and o.removed_in is null
 on conflict (name) do update
-set concurrency = excluded.concurrency, suspended = excluded.suspended, object_id = excluded.object_id
+set concurrency = excluded.concurrency, suspended = excluded.suspended, declared_suspended = excluded.declared_suspended,
+  object_id = excluded.object_id
 where excluded.object_id is not null`;
 
 /** $1 names. Jobs may still wait in them, so the rows stay, without limits. */
 export const RELEASE_QUEUES = `
 update turno.queues
-set concurrency = null, suspended = false, object_id = null
+set concurrency = null, suspended = ${paused("Queue", "queues.name")}, declared_suspended = false, object_id = null
 where name = any ($1::text[])`;
 
 /** $1 revision, $2 schedules as a JSON list, $3 the time of the apply. `keeps` leaves the next fire to the scheduler. */
@@ -152,7 +157,8 @@ with wanted as (
 updated as (
   update turno.recurring_jobs r
   set object_id = w.object_id, revision = $1, job_type = w.job_type, spec = w.spec, timing_hash = w.timing_hash,
-    suspended = w.suspended, updated_at = $3,
+    suspended = w.suspended or ${paused("Schedule", "r.name")}, updated_at = $3,
+    decided_until = case when w.keeps then r.decided_until else $3 end,
     next_fire_at = case when w.keeps then r.next_fire_at else w.next_fire_at end,
     awaits_finish = r.awaits_finish and w.keeps,
     fired_cold_start = coalesce(w.fired_cold_start, r.fired_cold_start)
@@ -161,8 +167,9 @@ updated as (
   returning r.name
 )
 insert into turno.recurring_jobs
-  (name, object_id, revision, job_type, spec, timing_hash, suspended, next_fire_at, fired_cold_start, updated_at)
-select w.name, w.object_id, $1, w.job_type, w.spec, w.timing_hash, w.suspended, w.next_fire_at, coalesce(w.fired_cold_start, 0), $3
+  (name, object_id, revision, job_type, spec, timing_hash, suspended, next_fire_at, decided_until, fired_cold_start, updated_at)
+select w.name, w.object_id, $1, w.job_type, w.spec, w.timing_hash, w.suspended or ${paused("Schedule", "w.name")}, w.next_fire_at, $3,
+  coalesce(w.fired_cold_start, 0), $3
 from wanted w
 where not exists (select from updated u where u.name = w.name)`;
 

@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import type { PauseOutcome, PauseRequest, ResumeOutcome } from "../../runtime/protocol/ports/pauses.ts";
+import { createTestApp, NOW, OPERATE_KEY, READ_KEY, testKeys } from "./fake-ports.ts";
+
+function open(outcomes: { readonly pause?: PauseOutcome; readonly resume?: ResumeOutcome } = {}, withKeys = false) {
+  const asked: PauseRequest[] = [];
+  const pauses = {
+    pause: async (request: PauseRequest): Promise<PauseOutcome> => {
+      asked.push(request);
+      const { by, reason, until } = request;
+      return outcomes.pause ?? { kind: "paused", pause: { by, reason, until, pausedAt: NOW } };
+    },
+    resume: async (): Promise<ResumeOutcome> => outcomes.resume ?? { kind: "resumed", nextFireAt: NOW },
+  };
+  const { app } = createTestApp({ pauses, ...(withKeys ? { keys: testKeys() } : {}) });
+  const post = (path: string, body?: unknown, headers: Record<string, string> = {}) =>
+    app.request(path, {
+      method: "POST",
+      headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  return { post, asked };
+}
+
+describe("pausing over the API", () => {
+  it("keeps who, why and until when", async () => {
+    const { post, asked } = open();
+    const body = { by: "maria", reason: "audit", until: "2026-12-24T18:00:00-03:00" };
+    const response = await post("/api/recurring-jobs/nightly/disable", body);
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({ by: "maria", reason: "audit", until: "2026-12-24T21:00:00.000Z" });
+    await post("/api/queues/default/disable");
+    expect(asked).toMatchObject([
+      { kind: "Schedule", name: "nightly", by: "maria" },
+      { kind: "Queue", name: "default", by: "somebody at this machine", reason: null, until: null },
+    ]);
+  });
+
+  it("puts down a key's own name, whatever the body says, and asks for the scope operate", async () => {
+    const { post, asked } = open({}, true);
+    const path = "/api/recurring-jobs/nightly/disable";
+    expect((await post(path, { by: "somebody else" }, { "x-turno-key": OPERATE_KEY })).status).toBe(200);
+    expect(asked[0]?.by).not.toBe("somebody else");
+    expect((await post(path, {}, { "x-turno-key": READ_KEY })).status).toBe(403);
+  });
+
+  it.each([
+    [{ until: "tomorrow" }, "/until"],
+    [{ reason: "" }, "/reason"],
+    [{ reason: "x".repeat(501) }, "/reason"],
+    [{ by: 7 }, "/by"],
+    [{ untill: "2026-12-24T18:00:00Z" }, "/untill"],
+    [[], ""],
+  ])("refuses %j with the member named", async (body, pointer) => {
+    const { post, asked } = open();
+    const response = await post("/api/recurring-jobs/nightly/disable", body);
+    expect(response.status).toBe(422);
+    expect(((await response.json()) as { errors: { pointer: string }[] }).errors[0]?.pointer).toBe(pointer);
+    expect(asked).toEqual([]);
+  });
+
+  it.each([
+    [{ pause: { kind: "not-found" } } as const, "disable", 404, "TURNO_SCHEDULE_NOT_FOUND"],
+    [{ pause: { kind: "over" } } as const, "disable", 422, "TURNO_API_REQUEST"],
+    [{ resume: { kind: "not-found" } } as const, "enable", 404, "TURNO_SCHEDULE_NOT_FOUND"],
+    [{ resume: { kind: "not-paused" } } as const, "enable", 409, "TURNO_PAUSE_STATE"],
+    [{ resume: { kind: "suspended-in-files" } } as const, "enable", 409, "TURNO_PAUSE_STATE"],
+  ])("answers %j of %s with %i", async (outcomes, action, status, code) => {
+    const response = await open(outcomes).post(`/api/recurring-jobs/nightly/${action}`);
+    expect(response.status).toBe(status);
+    expect(await response.json()).toMatchObject({ code });
+  });
+
+  it("resumes with the next fire", async () => {
+    const response = await open().post("/api/recurring-jobs/nightly/enable");
+    expect(await response.json()).toEqual({ nextFireAt: NOW.toISOString() });
+    expect((await open().post("/api/recurring-jobs/Not%20A%20Name/enable")).status).toBe(404);
+  });
+});
