@@ -63,13 +63,14 @@ export async function runDelivery(delivery: Delivery, ports: DeliveryPorts): Pro
 export async function runClaimed(execution: Execution, ports: FencingPorts): Promise<Ending> {
   const outcome = await run(execution, ports);
   // A crash here leaves the handler's side effects and a lease nobody renews: the job runs again, at least once in all.
-  const finish = decide(execution, outcome, ports);
+  const decided = decide(execution, outcome, ports);
   // A crash here leaves the same: nothing has been written yet.
-  const ending = await offer(finish, ports);
+  const offered = await offer(decided, ports, (refused) => decide(execution, refused, ports));
   ports.leases.release(execution);
   // A crash here leaves nothing to do: the row says how it ended, and later writes of this execution are refused.
-  report(execution, finish, ending, ports);
-  return ending;
+  if (offered === "left") return "left";
+  report(execution, offered.finish, offered.ending, ports);
+  return offered.ending;
 }
 
 /** The database is the truth: no row means that somebody else has, had, or cancelled the job. */
@@ -116,17 +117,22 @@ const MAX_REFUSALS = 10;
  * Offers the final write until the database has answered. While it is away the lease may pass to somebody else: the
  * fence then refuses the write. Data that PostgreSQL does not take is left out, so it never costs the job (F37).
  */
-async function offer(decided: Finish, ports: FencingPorts): Promise<FinishOutcome | "left"> {
+async function offer(
+  decided: Finish,
+  ports: FencingPorts,
+  decideAgain: (refused: HandlerOutcome) => Finish,
+): Promise<{ readonly ending: FinishOutcome; readonly finish: Finish } | "left"> {
   let finish = decided;
   let refusals = 0;
   for (let waitMs = OFFER_FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, OFFER_MAX_WAIT_MS)) {
     try {
-      return await ports.store.finishJob(ports.workerId, finish);
+      return { ending: await ports.store.finishJob(ports.workerId, finish), finish };
     } catch (error) {
       ports.onStoreError(error);
       if (isRefusal(error)) {
         refusals += 1;
-        finish = withoutData(finish, error);
+        const hasOnlyChildren = finish.children !== undefined && finish.result === null;
+        finish = hasOnlyChildren ? decideAgain(refusedChildren(error)) : withoutData(finish, error);
       }
     }
     if (refusals >= MAX_REFUSALS) return "left";
@@ -135,16 +141,27 @@ async function offer(decided: Finish, ports: FencingPorts): Promise<FinishOutcom
   }
 }
 
+/** Nothing but what it enqueued is left to blame, and a success without it would lose it silently. */
+function refusedChildren(error: RejectedError): HandlerOutcome {
+  const message = storableText(`what the handler enqueued could not be stored: ${describeError(error)}`);
+  return {
+    kind: "threw",
+    error: { name: "EnqueueError", message, stack: null, permanent: false, retryAfterMs: null },
+  };
+}
+
 function withoutData(finish: Finish, error: RejectedError): Finish {
   const reason = storableText(`could not be stored: ${describeError(error)}`);
   if (finish.next === "Succeeded") return { ...finish, result: null, resultError: `the result ${reason}` };
   return { ...finish, error: finish.error === null ? null : `the error ${reason}`, stack: null };
 }
 
-function report(execution: Execution, finish: Finish, ending: Ending, { observer }: FencingPorts): void {
+function report(execution: Execution, finish: Finish, ending: FinishOutcome, { observer }: FencingPorts): void {
   const { jobId, job } = execution;
-  if (ending === "fenced") observer.observe({ kind: "fenced", jobId, type: job.type, outcome: finish.outcome });
-  if (ending !== "landed" && ending !== "cancelled") return;
+  if (ending === "fenced") {
+    observer.observe({ kind: "fenced", jobId, type: job.type, outcome: finish.outcome });
+    return;
+  }
   const outcome = ending === "cancelled" ? "cancelled" : finish.outcome;
   observer.observe({
     kind: "job-finished",

@@ -205,6 +205,31 @@ describe("a final write", () => {
     expect(database.jobs.get(id)?.resultError).toContain("unsupported Unicode escape");
   });
 
+  it("whose children are refused becomes a failure that says so, and never a success without them", async () => {
+    const child = { id: ids.jobId(), type: "work", queue: null, payload: {}, priority: 0 };
+    const children = [{ ...child, due: null, maxAttempts: null, timeoutMs: null }];
+    const refusing = ports({ handler: async () => ({ ...RETURNED, children }) });
+    const play = runDelivery(delivery(), {
+      ...refusing,
+      store: {
+        finishJob: async (workerId, finish) => {
+          if (finish.children !== undefined) throw new RejectedError("out of range", { sqlState: "22008" });
+          return store.finishJob(workerId, finish);
+        },
+      },
+    });
+    await clock.advance(1_000);
+    expect(await play).toBe("landed");
+    expect(viewJob(database, id)).toMatchObject({
+      state: "Scheduled",
+      failures: 1,
+      attempts: ["failed"],
+      error: expect.stringMatching(/^EnqueueError: what the handler enqueued could not be stored: .*out of range/),
+    });
+    expect(events.at(-1)).toMatchObject({ kind: "job-finished", outcome: "failed" });
+    expect(viewJob(database, child.id)).toBeNull();
+  });
+
   it("that is refused whatever it holds is left to recovery, which has a budget", async () => {
     const running = runDelivery(delivery(), {
       ...ports(),

@@ -52,6 +52,14 @@ export type EngineEvent =
       readonly overlapped: number;
       readonly missed: number;
     }
+  /** A run was expected and did not come. `notifiedBy`: the job that tells people; null: none is declared. */
+  | {
+      readonly kind: "sla-missed";
+      readonly schedule: string;
+      readonly expectation: "finish-by" | "max-age";
+      readonly dueAt: Date;
+      readonly notifiedBy: JobId | null;
+    }
   | { readonly kind: "schedule-broken"; readonly schedule: string; readonly message: string }
   | { readonly kind: "duty-taken" | "duty-lost"; readonly duty: string }
   | { readonly kind: "database-away" | "database-back"; readonly loop: string; readonly message: string }
