@@ -10,7 +10,7 @@ import { systemIds as ids } from "../../runtime/adapters/system/ids.ts";
 import type { JobId } from "../../runtime/core/ids.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
 import { RejectedError, UnknownOutcomeError } from "../../runtime/protocol/ports/errors.ts";
-import type { ClaimedJob, ExecutionStore, Finish, Ownership } from "../../runtime/protocol/ports/jobs.ts";
+import type { ClaimedJob, ExecutionStore, Finish, NewJob, Ownership } from "../../runtime/protocol/ports/jobs.ts";
 import { TRANSITIONS } from "../../runtime/protocol/states.ts";
 import { finishOf, retryOf, scheduleSpec } from "../contract/definitions.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -70,6 +70,8 @@ interface Storm {
   /** Tokens that a claim has brought. */
   readonly claimed: Set<bigint>;
   readonly landed: Map<bigint, Finish>;
+  /** Jobs of finishes that the fence did or did not let through. */
+  readonly children: { readonly born: JobId[]; readonly unborn: JobId[] };
   /** Null when the database refused it or did not answer; anything else that is thrown fails the test. */
   dare<Result>(call: () => Promise<Result>): Promise<Result | UnknownOutcomeError | null>;
 }
@@ -88,9 +90,16 @@ function answered<Result>(result: Result | UnknownOutcomeError | null): result i
   return result !== null && !(result instanceof UnknownOutcomeError);
 }
 
+/** Few enough that jobs wait for one another. */
+function pickKey(pick: Storm["pick"]): string | null {
+  return pick(3) === 0 ? `key-${pick(4)}` : null;
+}
+
 async function insertJobs({ stores, pick, inserted }: Storm): Promise<void> {
+  const isKeyed = pick(2) === 0;
   const jobs = Array.from({ length: 1 + pick(20) }, () => ({
     id: ids.jobId(),
+    concurrencyKey: isKeyed ? pickKey(pick) : null,
     type: "work",
     queue: pick(4) === 0 ? "limited" : null,
     payload: pick(4) === 0 ? LARGE : { n: 1 },
@@ -102,10 +111,18 @@ async function insertJobs({ stores, pick, inserted }: Storm): Promise<void> {
   if (answered(await dare(() => stores.insertJobs(jobs)))) inserted.push(...jobs.map((job) => job.id));
 }
 
+type Held = Ownership & Pick<ClaimedJob, "concurrencyKey">;
+
+function childOf(parentId: JobId, pick: Storm["pick"]): NewJob {
+  const plain = { queue: null, payload: LARGE, priority: 0, due: null, maxAttempts: null, timeoutMs: null };
+  return { id: ids.jobId(), type: "work", parentId, concurrencyKey: pickKey(pick), ...plain };
+}
+
 /** How an execution may end. */
-function endingOf(owned: Ownership, pick: Storm["pick"]): Finish {
+function endingOf(owned: Held, pick: Storm["pick"]): Finish {
   const kind = pick(10);
-  if (kind < 5) return finishOf(owned, { result: '{"ok":true}' });
+  const children = pick(12) === 0 ? [childOf(owned.jobId, pick)] : [];
+  if (kind < 5) return finishOf(owned, { result: '{"ok":true}', children });
   if (kind < 7) return retryOf(owned, { delayMs: pick(2) * pick(200) });
   if (kind < 8)
     return finishOf(owned, { outcome: "failed", next: "Failed", reason: "failed", charge: "failure", error: "boom" });
@@ -117,7 +134,7 @@ function endingOf(owned: Ownership, pick: Storm["pick"]): Finish {
 function worker(storm: Storm): () => Promise<void> {
   const { stores, pick } = storm;
   let me = ids.workerId();
-  let held: Ownership[] = [];
+  let held: Held[] = [];
   let cursor: string | null = null;
 
   async function claim(): Promise<void> {
@@ -133,23 +150,27 @@ function worker(storm: Storm): () => Promise<void> {
       return answer.jobs;
     });
     if (answered(claimed)) {
-      for (const { id, token, payload } of claimed) {
+      for (const { id, token, payload, concurrencyKey = null } of claimed) {
         expect(storm.claimed.has(token), "a token is claimed once").toBe(false);
         expect(payload, "a payload comes along").not.toBeNull();
         storm.claimed.add(token);
-        held.push({ jobId: id, token });
+        held.push({ jobId: id, token, concurrencyKey });
       }
     } else if (claimed !== null) {
       await dare(async () => stores.returnClaims(me, await stores.findOwned({ workerId: me, known: held })));
     }
   }
 
-  async function finish(owned: Ownership): Promise<void> {
+  async function finish(owned: Held): Promise<void> {
     const ending = endingOf(owned, pick);
     let outcome = await dare(() => stores.finishJob(me, ending));
     for (let tries = 0; !answered(outcome) && tries < 10; tries++)
       outcome = await dare(() => stores.finishJob(me, ending));
     if (outcome === "landed") storm.landed.set(owned.token, ending);
+    if (answered(outcome)) {
+      const place = outcome === "landed" ? storm.children.born : storm.children.unborn;
+      place.push(...(ending.children ?? []).map(({ id }) => id));
+    }
   }
 
   return async () => {
@@ -228,7 +249,7 @@ async function endSessions(): Promise<void> {
 async function clearUp(stores: Stores): Promise<void> {
   const me = ids.workerId();
   const finishAll = (jobs: readonly ClaimedJob[]) =>
-    Promise.all(jobs.map(({ id, token }) => stores.finishJob(me, finishOf({ jobId: id, token }, { result: "true" }))));
+    Promise.all(jobs.map((job) => stores.finishJob(me, finishOf({ ...job, jobId: job.id }, { result: "true" }))));
   await calm.query("update turno.recurring_jobs set suspended = true");
   for (;;) {
     const [live] = await calm.query<{ jobs: number }>("select count(*)::int as jobs from turno.jobs_live");
@@ -242,6 +263,20 @@ async function clearUp(stores: Stores): Promise<void> {
       await finishAll((await stores.claimJobs({ ...request, limit: 500, after: null })).jobs);
     }
   }
+}
+
+/** At every instant, whatever is under way. */
+async function watchKeys(): Promise<void> {
+  const shared = await calm.query(
+    `select concurrency_key from turno.jobs_live
+     where concurrency_key is not null and state in ('Enqueued', 'Processing') group by concurrency_key having count(*) > 1`,
+  );
+  expect(shared, "a concurrency key has one owner").toEqual([]);
+  const astray = await calm.query(
+    `select j.id from turno.jobs_live j left join turno.concurrency_keys k on k.key = j.concurrency_key and k.job_id = j.id
+     where j.concurrency_key is not null and j.state in ('Enqueued', 'Processing') and k.key is null`,
+  );
+  expect(astray, "who is in its queue has its key").toEqual([]);
 }
 
 /** Rows that must not be, by the sentence they break. */
@@ -270,6 +305,7 @@ const BROKEN: Readonly<Record<string, string>> = {
        select j.id, f.decided_at, lag(coalesce(j.finished_at, 'infinity')) over (partition by j.schedule order by f.decided_at) as ended
        from turno.jobs j join turno.schedule_fires f on f.job_id = j.id where j.schedule = 'forbidding' and j.generation = 0) as runs
      where ended > decided_at`,
+  "no key is left of jobs that have ended": "select key from turno.concurrency_keys",
   "counters are what lies in the tables": `select queue from turno.queue_counts where scheduled <> 0 or enqueued <> 0 or processing <> 0`,
 };
 
@@ -283,6 +319,7 @@ it("a storm of workers, operators, losses and ended sessions loses nothing, runs
     deleted: new Set(),
     claimed: new Set(),
     landed: new Map(),
+    children: { born: [], unborn: [] },
     dare,
   };
   for (const [name, concurrencyPolicy] of [
@@ -309,7 +346,10 @@ it("a storm of workers, operators, losses and ended sessions loses nothing, runs
   const endingSessions = (async () => {
     while (acting > 0) await endSessions();
   })();
-  await Promise.all([...actors, endingSessions]);
+  const watching = (async () => {
+    while (acting > 0) await watchKeys();
+  })();
+  await Promise.all([...actors, endingSessions, watching]);
 
   const stores = storesOn(calm);
   await clearUp(stores);
@@ -318,6 +358,9 @@ it("a storm of workers, operators, losses and ended sessions loses nothing, runs
   expect(storm.inserted.length).toBeGreaterThan(300);
   expect(storm.landed.size).toBeGreaterThan(100);
   const present = new Set((await calm.query<{ id: JobId }>("select id from turno.jobs")).map(({ id }) => id));
+  expect(storm.children.born.length).toBeGreaterThan(5);
+  expect(storm.children.unborn.filter((id) => present.has(id))).toEqual([]);
+  expect(storm.children.born.filter((id) => !present.has(id))).toEqual([]);
   expect(storm.inserted.filter((id) => !present.has(id) && !storm.deleted.has(id))).toEqual([]);
   for (const [sentence, rows] of Object.entries(BROKEN))
     expect({ sentence, broken: await calm.query(rows) }).toEqual({ sentence, broken: [] });

@@ -55,7 +55,9 @@ freed as (
 ),
 enqueued as (
   update turno.jobs_live j
-  set state = 'Enqueued', hold = null, dispatch_id = nextval('turno.dispatch_seq'), enqueued_at = coalesce(j.enqueued_at, clock_timestamp()),
+  set state = 'Enqueued', hold = null, dispatch_id = nextval('turno.dispatch_seq'), 
+    -- A timeline goes forward: a job may have been put in line for an instant that is still to come.
+    enqueued_at = coalesce(j.enqueued_at, greatest(clock_timestamp(), j.run_at + interval '1 microsecond')),
     -- A job that this transaction has created never waited; a claim that was given back comes back as if it had not been away.
     enqueued_why = coalesce(j.enqueued_why, case when j.created_at = now() then 'created' else 'hold released' end)
   from next n

@@ -231,7 +231,7 @@ select state, queue, false, null from turno.jobs_live where id = $1::uuid and no
 export const HOLD_REQUEUED = `
 with held as (
   update turno.jobs_live j
-  set enqueued_at = null, enqueued_why = null
+  set enqueued_at = null, enqueued_why = null, run_at = before.enqueued_at + interval '1 millisecond'
   from (select id, enqueued_at from turno.jobs_live where id = $1::uuid) as before
   where j.id = before.id
   returning j.id, before.enqueued_at

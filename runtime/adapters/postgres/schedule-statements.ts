@@ -113,13 +113,15 @@ wanted as (
   from placed p
 ),
 decided as (
-  insert into turno.schedule_fires (schedule, fire_at, outcome, job_id, blocked_by, late_ms, older_skips)
+  insert into turno.schedule_fires (schedule, fire_at, outcome, job_id, blocked_by, late_ms, older_skips, decided_at)
   select name, fire_at, case when verdict = 'skip' then 'overlapped' else 'fired' end, case when verdict = 'skip' then null else job_id end,
     case verdict when 'skip' then in_the_way when 'wait' then coalesce(blocker, first) end,
-    greatest(0, extract(epoch from now() - fire_at) * 1000)::bigint, 0
+    greatest(0, extract(epoch from now() - fire_at) * 1000)::bigint, 0,
+    -- Not now(), which is before this statement saw how runs have ended.
+    clock_timestamp()
   from wanted
   union all
-  select k.name, k.fire_at, k.reason, null, null, greatest(0, extract(epoch from now() - k.fire_at) * 1000)::bigint, k.older
+  select k.name, k.fire_at, k.reason, null, null, greatest(0, extract(epoch from now() - k.fire_at) * 1000)::bigint, k.older, clock_timestamp()
   from skip k
   join locked l on l.name = k.name
   on conflict (schedule, fire_at) do nothing
