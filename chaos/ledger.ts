@@ -32,6 +32,8 @@ export type ClientLine =
       readonly status: number | null;
       /** Ids of the jobs, in the order of the request. */
       readonly jobs?: readonly string[];
+      /** Ids in the answer to the same request with the same idempotency key, sent once more. */
+      readonly again?: readonly string[];
     };
 
 /** What a handler did, one line an event, written by the handler itself. */

@@ -10,7 +10,6 @@ export interface ChaosOptions {
   readonly isolation: Isolation;
   readonly pgbouncer: boolean;
   readonly jobsPerSecond: number;
-  readonly withKeys: boolean;
   /** Another entry file of Turno, for showing that the oracle sees what a broken one does. */
   readonly program: string | null;
   readonly out: string | null;
@@ -42,7 +41,6 @@ export function readOptions(args: readonly string[], drawnSeed: number): ChaosOp
     pgbouncer: values.pgbouncer,
     jobsPerSecond:
       values.rate === undefined ? JOBS_PER_SECOND[isolation] : readNumber("rate", values.rate, { low: 0.1, high: 200 }),
-    withKeys: values.keys,
     program: values.program ?? null,
     out: values.out ?? null,
     keep: values.keep,
@@ -61,7 +59,6 @@ function parseWith(args: readonly string[]) {
         isolation: { type: "string", default: "thread" },
         pgbouncer: { type: "boolean", default: false },
         rate: { type: "string" },
-        keys: { type: "boolean", default: false },
         program: { type: "string" },
         out: { type: "string" },
         keep: { type: "boolean", default: false },

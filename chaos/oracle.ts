@@ -123,6 +123,13 @@ function judgeSubmissions(client: ClientHistory, rows: readonly JobRow[], histor
         text: `request ${request}: ${found} of a batch of ${tags.length} jobs exist`,
       });
     }
+    if (answer?.again !== undefined && String(answer.again) !== String(answer.jobs)) {
+      wrongs.push({
+        kind: "duplicated",
+        job: null,
+        text: `request ${request} sent again with its key: ${answer.again}, before: ${answer.jobs}`,
+      });
+    }
     for (const [index, tag] of tags.entries()) {
       known.add(tag);
       const jobs = byTag.get(tag) ?? [];

@@ -11,7 +11,6 @@ export interface ProjectSettings {
   readonly ledger: string;
   readonly sink: string;
   readonly isolation: Isolation;
-  readonly withKeys: boolean;
 }
 
 export interface ProjectState {
@@ -81,14 +80,10 @@ export async function writeRevision(settings: ProjectSettings, { version, suspen
     }),
     ...kinds.flatMap((isolation) => [
       document("Job", `${isolation}.work`, jobSpec(settings, isolation, version)),
-      ...(settings.withKeys
-        ? [
-            document("Job", `${isolation}.keyed`, {
-              ...jobSpec(settings, isolation, version),
-              concurrencyKey: KEY_EXPRESSION,
-            }),
-          ]
-        : []),
+      document("Job", `${isolation}.keyed`, {
+        ...jobSpec(settings, isolation, version),
+        concurrencyKey: KEY_EXPRESSION,
+      }),
     ]),
     ...SCHEDULES.map(
       ({ name, timing }) => `apiVersion: turno/v1

@@ -108,7 +108,6 @@ async function prepare(
     ledger: executions,
     sink: databases.sinkAddress,
     isolation: options.isolation,
-    withKeys: options.withKeys,
   };
   await createProject(project);
   const proxies: FaultProxy[] = [];
@@ -199,7 +198,7 @@ async function shake(site: Site): Promise<RunSummary> {
           seed: options.seed,
           serverUrl: site.serverUrl,
           types,
-          keyedTypes: options.withKeys ? keyed : [],
+          keyedTypes: keyed,
           jobsPerSecond: options.jobsPerSecond,
           ledger: clientLedger,
         },
@@ -244,7 +243,7 @@ async function judgeRun(
     });
     const { minutes, seed, lease, isolation, workers } = options;
     return {
-      command: `npm run chaos -- --minutes ${minutes} --seed ${seed} --lease ${lease} --isolation ${isolation} --workers ${workers}${options.pgbouncer ? " --pgbouncer" : ""}${options.withKeys ? " --keys" : ""}`,
+      command: `npm run chaos -- --minutes ${minutes} --seed ${seed} --lease ${lease} --isolation ${isolation} --workers ${workers}${options.pgbouncer ? " --pgbouncer" : ""}`,
       seed,
       minutes,
       lease,

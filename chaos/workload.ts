@@ -7,6 +7,9 @@ const ANSWER_LIMIT_MS = 8_000;
 const LARGE_PAYLOAD_CHARACTERS = 4_000;
 /** Ids to choose from when something is to be cancelled. */
 const REMEMBERED = 40;
+/** With an idempotency key an unknown outcome is asked again, so often at most. */
+const MAX_TRIES = 6;
+const TRY_AGAIN_MS = 1_500;
 /** Requests under way at most; above it the next one waits. */
 const MAX_OPEN = 60;
 
@@ -48,6 +51,10 @@ interface Submission {
   readonly jobs: readonly Planned[];
   readonly tags: readonly string[];
   readonly expect: "Succeeded" | "Failed";
+  /** Null: an unknown outcome stays unknown. */
+  readonly idempotencyKey: string | null;
+  /** Sends the same request once more after it was accepted. */
+  readonly repeats: boolean;
 }
 
 function drawJobs(random: SeededRandom, settings: WorkloadSettings, client: Client, count: number): Submission {
@@ -69,7 +76,14 @@ function drawJobs(random: SeededRandom, settings: WorkloadSettings, client: Clie
     });
     tags.push(tag);
   }
-  return { jobs, tags, expect: fails ? "Failed" : "Succeeded" };
+  const isSafe = random.chance(50);
+  return {
+    jobs,
+    tags,
+    expect: fails ? "Failed" : "Succeeded",
+    idempotencyKey: isSafe ? `chaos-${tags[0]}` : null,
+    repeats: isSafe && random.chance(10),
+  };
 }
 
 /** The API's client, with every request on disk before it is sent and every answer before it is used. */
@@ -88,7 +102,7 @@ class Client {
     return `t${this.#tags}`;
   }
 
-  async submit({ jobs, tags, expect }: Submission): Promise<void> {
+  async submit({ jobs, tags, expect, idempotencyKey, repeats }: Submission): Promise<void> {
     const [first] = jobs;
     const isBatch = jobs.length > 1;
     const request = this.#begin((id, at) => ({
@@ -99,14 +113,39 @@ class Client {
       tags,
       expect,
     }));
-    const answer = await this.#post(isBatch ? "/api/jobs/batch" : "/api/jobs", isBatch ? { jobs } : first);
-    const ids = answer.outcome === "ok" ? idsOf(answer.body) : [];
+    const path = isBatch ? "/api/jobs/batch" : "/api/jobs";
+    const body = isBatch ? { jobs } : first;
+    const { outcome, status, body: answer } = await this.#postUntilKnown(path, body, idempotencyKey);
+    const ids = outcome === "ok" ? idsOf(answer) : [];
+    const again = outcome === "ok" && repeats ? await this.#post(path, body, idempotencyKey) : null;
     this.#settings.ledger.write(
-      { e: "answer", at: monotonicUs(), request, outcome: answer.outcome, status: answer.status, jobs: ids },
+      {
+        e: "answer",
+        at: monotonicUs(),
+        request,
+        outcome,
+        status,
+        jobs: ids,
+        ...(again?.outcome === "ok" ? { again: idsOf(again.body) } : {}),
+      },
       { sync: true },
     );
     this.#recent.push(...ids);
     this.#recent.splice(0, Math.max(0, this.#recent.length - REMEMBERED));
+  }
+
+  /** Without a key one try. A failure after an unknown try leaves the outcome unknown. */
+  async #postUntilKnown(path: string, body: unknown, idempotencyKey: string | null): Promise<Answer> {
+    let isUnknown = false;
+    for (let tries = 1; ; tries += 1) {
+      const answer = await this.#post(path, body, idempotencyKey);
+      if (answer.outcome === "ok") return answer;
+      isUnknown ||= answer.outcome === "unknown";
+      if (idempotencyKey === null || tries === MAX_TRIES) {
+        return isUnknown ? { ...answer, outcome: "unknown" } : answer;
+      }
+      await delay(TRY_AGAIN_MS);
+    }
   }
 
   async cancelOne(random: SeededRandom): Promise<void> {
@@ -123,11 +162,11 @@ class Client {
     return this.#requests;
   }
 
-  async #post(path: string, body: unknown): Promise<Answer> {
+  async #post(path: string, body: unknown, idempotencyKey: string | null = null): Promise<Answer> {
     try {
       const response = await fetch(`${this.#settings.serverUrl}${path}`, {
         method: "POST",
-        ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+        ...(body === undefined ? {} : { headers: headersOf(idempotencyKey), body: JSON.stringify(body) }),
         signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
       });
       const answer: unknown = await response.json();
@@ -138,6 +177,11 @@ class Client {
       return { outcome: code === "ECONNREFUSED" ? "fail" : "unknown", status: null, body: null };
     }
   }
+}
+
+function headersOf(idempotencyKey: string | null): Record<string, string> {
+  const type = { "content-type": "application/json" };
+  return idempotencyKey === null ? type : { ...type, "idempotency-key": idempotencyKey };
 }
 
 interface Answer {

@@ -179,6 +179,22 @@ describe("duplicated", () => {
     expect(found).toEqual(["duplicated"]);
   });
 
+  test("a request with an idempotency key that was answered with other jobs the second time", () => {
+    const evidence = honest();
+    const answer: ClientLine = {
+      e: "answer",
+      at: 10,
+      request: 1,
+      outcome: "ok",
+      status: 201,
+      jobs: ["a"],
+      again: ["b"],
+    };
+    expect(kindsOf({ ...evidence, client: [...evidence.client.slice(0, 1), answer] })).toEqual(["duplicated"]);
+    const same: ClientLine = { ...answer, again: ["a"] };
+    expect(kindsOf({ ...evidence, client: [...evidence.client.slice(0, 1), same] })).toEqual([]);
+  });
+
   test("two accepted successes of one job", () => {
     const evidence = takenOver({ to: 2 * SECOND, closes: true });
     const executions = evidence.product.executions.map((row) => ({ ...row, outcome: "succeeded" }));
