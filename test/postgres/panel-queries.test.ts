@@ -465,4 +465,22 @@ describe("concerns", () => {
     const near = concerns.find((concern) => concern.kind === "near-timeout");
     expect(near?.deadline).toBeInstanceOf(Date);
   });
+
+  it("name workers whose leases fail, whose handlers cannot be ended, or whose clock is off", async () => {
+    const conditions = [
+      { clock_skew_ms: 4_999 },
+      { clock_skew_ms: -5_000 },
+      { handlers_stuck: 2, handlers_cut_off: 9 },
+      { leases_failing: true, clock_skew_ms: 30 },
+    ];
+    for (const [order, condition] of conditions.entries()) {
+      await insertWorker(database, `1111111${order}-1111-4111-8111-111111111111`, { name: `w${order}`, ...condition });
+    }
+    const well = { leasesFailing: false, handlersStuck: 0, clockSkewMs: null };
+    expect(await panel.listConcerns()).toEqual([
+      { kind: "worker-ailing", worker: "w1", ...well, clockSkewMs: -5_000 },
+      { kind: "worker-ailing", worker: "w2", ...well, handlersStuck: 2 },
+      { kind: "worker-ailing", worker: "w3", ...well, leasesFailing: true },
+    ]);
+  });
 });

@@ -131,6 +131,7 @@ const evilPanel: PanelQueries = {
     { kind: "no-worker", queue: EVIL, queued: 1 },
     { kind: "restart-needed", workers: [EVIL], since: NOW },
     { kind: "worker-silent", worker: EVIL, since: NOW },
+    { kind: "worker-ailing", worker: EVIL, leasesFailing: false, handlersStuck: 0, clockSkewMs: -7_000 },
     { kind: "held", type: EVIL, hold: "no-handler", count: 1, since: NOW },
     { kind: "dead-letters", type: EVIL, count: 2, last: NOW },
     { kind: "missed", schedule: EVIL, count: 2, last: NOW },

@@ -1,7 +1,7 @@
 import type { Child } from "hono/jsx";
 import { unreachable } from "../../runtime/core/assert.ts";
 import type { Concern, SyncView } from "../../runtime/protocol/ports/panel.ts";
-import { wholeNumber } from "./format.ts";
+import { tookText, wholeNumber } from "./format.ts";
 import { describeSync } from "./layout.tsx";
 import { Counted, type Tone } from "./marks.tsx";
 
@@ -51,6 +51,18 @@ interface Described {
   readonly end: Child;
 }
 
+/** The worst of it. */
+function describeAilment({
+  leasesFailing,
+  handlersStuck,
+  clockSkewMs,
+}: Extract<Concern, { readonly kind: "worker-ailing" }>): string {
+  if (leasesFailing) return "cannot renew its leases";
+  if (handlersStuck > 0) return `cannot end ${handlersStuck === 1 ? "a handler" : `${handlersStuck} handlers`}`;
+  const ms = clockSkewMs ?? 0;
+  return `has a clock that is ${tookText(Math.abs(ms))} ${ms > 0 ? "behind" : "ahead"}`;
+}
+
 function describe(concern: Concern, now: Date): Described {
   const jobs = (count: number) => `${wholeNumber(count)} ${count === 1 ? "job" : "jobs"}`;
   const waiting = (count: number) => `${jobs(count)} ${count === 1 ? "waits" : "wait"}`;
@@ -76,6 +88,17 @@ function describe(concern: Concern, now: Date): Described {
           </>
         ),
         end: <Counted at={concern.since} now={now} as="since" />,
+      };
+    case "worker-ailing":
+      return {
+        tone: "failed",
+        href: "/workers",
+        what: (
+          <>
+            <b>{concern.worker}</b> {describeAilment(concern)}
+          </>
+        ),
+        end: "see its log",
       };
     case "restart-needed":
       return {

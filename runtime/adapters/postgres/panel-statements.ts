@@ -7,6 +7,9 @@
 /** A worker without a heartbeat for longer is shown as silent. */
 const SILENT_AFTER = `interval '30 seconds'`;
 
+/** What clocks differ by that are kept in time by nobody. */
+const SHOWN_SKEW_MS = 5_000;
+
 /** A watched folder is looked at twice a minute. */
 const UNWATCHED_AFTER = `interval '2 minutes'`;
 
@@ -200,7 +203,9 @@ order by f.schedule, f.fire_at desc`;
 export const LIST_CONCERNS = `
 with counts as (${LIVE_COUNTS}),
 alive as (
-  select id, name, queues, unloadable_bundles, registered_at from turno.workers where left_at is null and heartbeat_at > now() - ${SILENT_AFTER}
+  select id, name, queues, unloadable_bundles, registered_at, clock_skew_ms, handlers_stuck, leases_failing
+  from turno.workers
+  where left_at is null and heartbeat_at > now() - ${SILENT_AFTER}
 ),
 taken as (
   select distinct q ->> 'name' as queue from alive a cross join jsonb_array_elements(a.queues) q
@@ -233,6 +238,13 @@ union all
  from turno.workers
  where left_at is null and heartbeat_at between now() - interval '10 minutes' and now() - ${SILENT_AFTER}
  order by heartbeat_at desc
+ limit 5)
+union all
+(select jsonb_build_object('kind', 'worker-ailing', 'worker', name, 'leasesFailing', leases_failing, 'handlersStuck', handlers_stuck,
+   'clockSkewMs', case when abs(clock_skew_ms) >= ${SHOWN_SKEW_MS} then clock_skew_ms end)
+ from alive
+ where leases_failing or handlers_stuck > 0 or abs(clock_skew_ms) >= ${SHOWN_SKEW_MS}
+ order by name
  limit 5)
 union all
 select jsonb_build_object('kind', 'restart-needed', 'workers', jsonb_agg(a.name order by a.name), 'since', s.changed_at)

@@ -268,6 +268,14 @@ export type Concern =
   | { readonly kind: "restart-needed"; readonly workers: readonly string[]; readonly since: Date }
   | { readonly kind: "no-worker"; readonly queue: string; readonly queued: number }
   | { readonly kind: "worker-silent"; readonly worker: string; readonly since: Date }
+  /** What a worker says of itself; `clockSkewMs` only when it is 5 s or more. */
+  | {
+      readonly kind: "worker-ailing";
+      readonly worker: string;
+      readonly leasesFailing: boolean;
+      readonly handlersStuck: number;
+      readonly clockSkewMs: number | null;
+    }
   | { readonly kind: "unloadable"; readonly worker: string; readonly bundles: number }
   | { readonly kind: "near-timeout"; readonly jobId: string; readonly type: string; readonly deadline: Date }
   /** `count` stops at 1000. */
