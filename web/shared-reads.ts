@@ -2,6 +2,7 @@ import type { ForecastFires, PanelQueries } from "../runtime/protocol/ports/pane
 import type { Clock } from "../runtime/protocol/ports/surroundings.ts";
 import type { LiveFeed } from "./live.ts";
 import { type ComingUp, loadComingUp } from "./panel/coming-up.ts";
+import { type FireLoad, loadFireLoad } from "./panel/fire-load.ts";
 
 /** What many open pages ask for at the same time is read once. */
 export interface SharedReads
@@ -10,11 +11,17 @@ export interface SharedReads
     "loadStatistics" | "listWorkers" | "listQueues" | "listConcerns" | "loadRevision" | "loadSync"
   > {
   loadComingUp(): Promise<ComingUp>;
+  loadFireLoad(): Promise<FireLoad>;
 }
 
 const FRESH_MS = 1_000;
 /** Dearer reads, whose answers age slowly. */
 const SLOW_FRESH_MS = 5_000;
+/** Days ahead look the same for a while. */
+const LOAD_FRESH_MS = 60_000;
+
+/** A pause of no length is not waited for. */
+const NEVER = new AbortController().signal;
 
 export function shareReads(parts: {
   readonly panel: PanelQueries;
@@ -47,6 +54,7 @@ export function shareReads(parts: {
     loadRevision: share(() => panel.loadRevision(), FRESH_MS, true),
     loadSync: share(() => panel.loadSync(), FRESH_MS, true),
     listConcerns: share(() => panel.listConcerns(), SLOW_FRESH_MS, false),
+    loadFireLoad: share(() => loadFireLoad(panel, forecastFires, () => clock.sleep(0, NEVER)), LOAD_FRESH_MS, false),
     loadComingUp: share(() => loadComingUp(panel, forecastFires), FRESH_MS, true),
   };
 }

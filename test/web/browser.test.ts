@@ -3,6 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createFireHistory } from "../../runtime/adapters/postgres/fire-history.ts";
 import { openPanelQueries } from "../../runtime/adapters/postgres/panel-queries.ts";
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import { systemClock } from "../../runtime/adapters/system/clock.ts";
@@ -39,6 +40,7 @@ beforeAll(async () => {
   panel = openPanelQueries({ address: testDatabase.address, logger: silentLogger });
   const { app } = createTestApp({
     panel,
+    history: createFireHistory(database, { ring: () => {} }),
     clock: systemClock,
     forecastFires: (spec, { after, until, limit }) => firesBetween(spec.timing, after, until, limit),
   });
@@ -263,6 +265,11 @@ describe("the panel in a browser", () => {
     ["job-narrow", `/jobs/${FAILED_JOB}`, { width: 500 }],
     ["schedules", "/schedules", { height: 820 }],
     ["schedules-narrow", "/schedules", { width: 500 }],
+    ["schedule", "/schedules/fechamento-diario", { height: 980 }],
+    ["schedule-narrow", "/schedules/fechamento-diario", { width: 500 }],
+    ["calendar", "/calendar", { height: 820 }],
+    ["calendar-dark", "/calendar", { scheme: "dark", height: 820 }],
+    ["calendar-narrow", "/calendar", { width: 500 }],
     ["queues", "/queues", { height: 620 }],
     ["workers-dark", "/workers", { scheme: "dark", height: 620 }],
   ] as const)("draws %s without a complaint and without scrolling sideways", async (name, path, options) => {

@@ -53,7 +53,7 @@ function zonedTime(at: Date, timeZone: string): string {
 export function timingText(timing: Timing): string {
   switch (timing.kind) {
     case "cron":
-      return timing.expression;
+      return [timing.expression, ...(timing.others ?? [])].join(", ");
     case "every":
       return `every ${humanDuration(timing.intervalMs).replace(/\.0 s$/, " s")}`;
     case "at":

@@ -1,8 +1,9 @@
 import type { Context, Hono } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { NAME_PATTERN } from "../../runtime/core/ids.ts";
-import type { WorkerView } from "../../runtime/protocol/ports/panel.ts";
+import type { ScheduleView, WorkerView } from "../../runtime/protocol/ports/panel.ts";
 import type { Actions } from "../actions.ts";
+import { readName, scheduleNotFound } from "../api/schedules.ts";
 import { allows, createSessions, SESSION_MS, type Sessions } from "../auth.ts";
 import { readForm } from "../body.ts";
 import type { EventStreams } from "../events.ts";
@@ -14,11 +15,13 @@ import { ProblemError } from "../problem.ts";
 import type { SharedReads } from "../shared-reads.ts";
 import type { AssetUrl } from "../static-files.ts";
 import { LoginForm, ProblemPage } from "./alone-pages.tsx";
+import { CalendarPage } from "./calendar-page.tsx";
 import { QueuesPage, WorkersPage } from "./fleet-pages.tsx";
 import { JobPageContent } from "./job-page.tsx";
 import { JobsPage } from "./jobs-page.tsx";
 import { type Frame, renderAlone, renderPage } from "./layout.tsx";
 import { Overview } from "./overview.tsx";
+import { COMING_SHOWN, PAST_SHOWN, SchedulePage } from "./schedule-page.tsx";
 import { FIRES_SHOWN, SchedulesPage } from "./schedules-page.tsx";
 
 export interface PanelParts {
@@ -31,6 +34,8 @@ export interface PanelParts {
 
 const SESSION_COOKIE = "turno_session";
 const SCHEDULES_A_PAGE = 100;
+const DAY_MS = 86_400_000;
+const END_OF_TIME = new Date(Date.UTC(9999, 11, 31));
 /** A silent worker leaves the board after this; the page of workers shows it until it is cleaned up. */
 const BOARD_SILENCE_MS = 5 * 60_000;
 
@@ -106,7 +111,7 @@ function localPath(text: string | undefined): string {
 }
 
 function addPages(app: Hono<WebEnv>, { ports, reads, assets }: PanelParts, guard: (handle: Handle) => Handle): void {
-  const { panel } = ports;
+  const { panel, history } = ports;
   const mayOperate = (c: Context<WebEnv>) => allows(c.get("client"), "operate");
   const render = async (
     c: Context<WebEnv>,
@@ -165,6 +170,37 @@ function addPages(app: Hono<WebEnv>, { ports, reads, assets }: PanelParts, guard
     }),
   });
 
+  addPath(app, "/schedules/:name", {
+    get: guard(async (c) => {
+      readQuery(c, []);
+      const name = readName(c);
+      const record = await history.loadSchedule(name);
+      if (record === null) throw scheduleNotFound();
+      const { now, schedule } = record;
+      const range = { schedule: name, from: new Date(0), to: new Date(now.getTime() + DAY_MS), limit: PAST_SHOWN };
+      const facts = {
+        record,
+        past: await history.listRecords(range),
+        coming: comingFires(schedule, ports.forecastFires),
+      };
+      const frame = { title: name, place: "Schedules", topics: ["jobs", "sync"], now } as const;
+      return render(c, frame, <SchedulePage {...facts} mayOperate={mayOperate(c)} />);
+    }),
+  });
+
+  addPath(app, "/calendar", {
+    get: guard(async (c) => {
+      const asked = readQuery(c, ["tz"]).tz;
+      if (asked !== undefined && !isZone(asked)) {
+        throw new ProblemError(400, `Expected a time zone such as Europe/Berlin as "tz", found "${asked}".`);
+      }
+      const load = await reads.loadFireLoad();
+      const timeZone = asked ?? load.timeZones.find(isZone) ?? "UTC";
+      const frame = { title: "Calendar", place: "Schedules", topics: ["sync"], now: load.from } as const;
+      return render(c, frame, <CalendarPage load={load} timeZone={timeZone} />);
+    }),
+  });
+
   addPath(app, "/queues", {
     get: guard(async (c) => {
       const { now, items } = await reads.listQueues();
@@ -179,6 +215,22 @@ function addPages(app: Hono<WebEnv>, { ports, reads, assets }: PanelParts, guard
       return render(c, frame, <WorkersPage workers={items} now={now} />);
     }),
   });
+}
+
+/** The stored next fire, then what its timing gives. */
+function comingFires(schedule: ScheduleView, forecastFires: WebPorts["forecastFires"]): readonly Date[] {
+  const { nextFireAt, suspended, spec } = schedule;
+  if (suspended || nextFireAt === null) return [];
+  return [nextFireAt, ...forecastFires(spec, { after: nextFireAt, until: END_OF_TIME, limit: COMING_SHOWN - 1 })];
+}
+
+function isZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: name });
+    return /^[A-Za-z]/.test(name);
+  } catch {
+    return false;
+  }
 }
 
 function belongsOnBoard(worker: WorkerView, now: Date): boolean {

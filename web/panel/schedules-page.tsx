@@ -1,5 +1,6 @@
 import type { FireView, ScheduleView } from "../../runtime/protocol/ports/panel.ts";
 import { writeCursor } from "../listing.ts";
+import { describeFire } from "./fire-text.ts";
 import { timingText, zonedText } from "./format.ts";
 import { Counted, Declared } from "./marks.tsx";
 
@@ -26,6 +27,11 @@ export function SchedulesPage({ now, schedules, fires, next, firstPage, mayOpera
         <span class="muted">
           {next === null && firstPage ? `${schedules.length} declared` : "by name"}
           {suspended > 0 ? `, ${suspended} suspended` : ""}
+        </span>
+        <span class="actions">
+          <a class="button" href="/calendar">
+            Calendar
+          </a>
         </span>
       </div>
       <section class="panel" aria-label="Schedules">
@@ -89,7 +95,7 @@ function ScheduleRow(props: {
   return (
     <tr id={`schedule-${schedule.name}`}>
       <td>
-        <a class="clip" href={`/jobs?schedule=${path}`} title={`${schedule.name}: its jobs`}>
+        <a class="clip" href={`/schedules/${path}`} title={`${schedule.name}: its fires`}>
           {schedule.name}
         </a>
         {schedule.jobType === schedule.name ? null : (
@@ -146,37 +152,6 @@ function Strip({ fires }: { readonly fires: readonly FireView[] }) {
       })}
     </div>
   );
-}
-
-function describeFire(fire: FireView): { readonly look: string; readonly word: string } {
-  switch (fire.outcome) {
-    case "missed":
-      return { look: "skipped", word: "missed" };
-    case "superseded":
-      return { look: "skipped", word: "dropped for a newer one" };
-    case "overlapped":
-      return { look: "skipped", word: "skipped, the run before it was still on its way" };
-    default:
-      return describeRun(fire);
-  }
-}
-
-function describeRun({ state, outcome }: FireView): { readonly look: string; readonly word: string } {
-  const how = outcome === "manual" ? "by hand, " : outcome === "on-start" ? "on start, " : "";
-  switch (state) {
-    case null:
-      return { look: "gone", word: `${how}its job has been cleaned up` };
-    case "Succeeded":
-      return { look: "succeeded", word: `${how}succeeded` };
-    case "Failed":
-      return { look: "failed", word: `${how}failed` };
-    case "Cancelled":
-      return { look: "cancelled", word: `${how}cancelled` };
-    case "Processing":
-      return { look: "running", word: `${how}running` };
-    default:
-      return { look: "waiting", word: `${how}waiting` };
-  }
 }
 
 function Next({ schedule, now }: { readonly schedule: ScheduleView; readonly now: Date }) {
