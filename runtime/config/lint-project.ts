@@ -4,7 +4,7 @@ import { decodeText } from "./decode.ts";
 import { problemAt } from "./documents.ts";
 import { documentAt, type LintComment, readLintComments } from "./lint-comments.ts";
 import { type LoadedDocument, loadFile } from "./load.ts";
-import type { DesiredState, ScheduleObject } from "./objects.ts";
+import type { CalendarObject, DesiredState, ScheduleObject } from "./objects.ts";
 import { nearestName, type Problem, sortProblems } from "./problems.ts";
 
 const CODES: Readonly<Record<LintRule, ErrorCode>> = {
@@ -29,7 +29,7 @@ export interface LintRequest {
   readonly pileUp: number;
 }
 
-/** Lint of a valid project's schedules, each finding at its place, without those that the files silence. */
+/** Lint of a valid project's schedules and calendars, each finding at its place, without those that the files silence. */
 export function lintProject({ state, files, now, pileUp }: LintRequest): LintReport {
   const schedules = state.objects.flatMap((object) => (object.kind === "Schedule" ? [object] : []));
   const byName = new Map(schedules.map((schedule) => [schedule.name, schedule]));
@@ -43,8 +43,46 @@ export function lintProject({ state, files, now, pileUp }: LintRequest): LintRep
     const path = ["spec", member];
     return [problemAt(source, { code: CODES[rule], severity: "warning", path, message, hint })];
   });
-  const comments = [...new Set(schedules.map(({ file }) => file))].flatMap((file) => readComments(file, files));
-  return silence(found, comments);
+  const calendars = state.objects.flatMap((object) => (object.kind === "Calendar" ? [object] : []));
+  const ending = calendars.flatMap((calendar) => {
+    const source = readDocuments(calendar);
+    const users = schedules.filter((schedule) => !schedule.spec.suspend && usesCalendar(schedule, calendar.name));
+    return source === undefined ? [] : findEnding(calendar, { source, users: users.length, now });
+  });
+  const commented = new Set([...schedules, ...calendars].map(({ file }) => file));
+  const comments = [...commented].flatMap((file) => readComments(file, files));
+  return silence([...found, ...ending], comments);
+}
+
+/** A calendar that ends this soon is a calendar that somebody should look after now. */
+const ENDS_SOON_MS = 60 * 86_400_000;
+
+function usesCalendar({ spec }: ScheduleObject, name: string): boolean {
+  const { calendars } = spec.timing;
+  return (
+    calendars !== undefined && [...calendars.include, ...calendars.exclude].some((calendar) => calendar.name === name)
+  );
+}
+
+/** After its last day a calendar lets everything through, or, where it is included, nothing. */
+function findEnding(
+  { name, spec }: CalendarObject,
+  { source, users, now }: { readonly source: LoadedDocument; readonly users: number; readonly now: Date },
+): readonly Problem[] {
+  if (users === 0 || spec.weekdays.length > 0) return [];
+  const lastDays = [...spec.dates, ...spec.ranges.map(({ until }) => until.slice(0, 10))].sort();
+  const last = spec.validUntil ?? lastDays.at(-1);
+  if (last === undefined || Date.parse(`${last}T00:00:00Z`) - now.getTime() > ENDS_SOON_MS) return [];
+  const kept = spec.validUntil === null ? "its last day is" : "it is kept up until";
+  return [
+    problemAt(source, {
+      code: "TURNO_LINT_CALENDAR_ENDS",
+      severity: "warning",
+      path: ["spec", spec.validUntil === null ? "dates" : "validUntil"],
+      message: `Calendar/${name} runs out: ${kept} ${last}, and ${users} ${users === 1 ? "schedule keeps" : "schedules keep"} to it`,
+      hint: "Add the days of the time to come.",
+    }),
+  ];
 }
 
 function toLinted({ name, spec }: ScheduleObject): LintedSchedule {
@@ -52,7 +90,9 @@ function toLinted({ name, spec }: ScheduleObject): LintedSchedule {
 }
 
 /** Finds the document that an object was read from; each file is read once. */
-function openDocuments(files: LintRequest["files"]): (object: ScheduleObject) => LoadedDocument | undefined {
+function openDocuments(
+  files: LintRequest["files"],
+): (object: ScheduleObject | CalendarObject) => LoadedDocument | undefined {
   const loaded = new Map<string, readonly LoadedDocument[]>();
   return ({ file, line }) => {
     const content = files.get(file);
@@ -101,7 +141,7 @@ function silence(found: readonly Problem[], comments: readonly PlacedComment[]):
 
 /** A comment that silences nothing: it has a mistake, or what it silenced is gone. */
 function describeIdle({ file, line, column, code, reason }: PlacedComment): Problem {
-  const codes = Object.values(CODES);
+  const codes: readonly ErrorCode[] = [...Object.values(CODES), "TURNO_LINT_CALENDAR_ENDS"];
   const known = codes.find((candidate) => candidate === code);
   const at = { code: "TURNO_LINT_IGNORE", severity: "warning", file, line, column, path: "" } as const;
   if (known === undefined) {

@@ -65,6 +65,7 @@ export const ERROR_CODES = {
   TURNO_LINT_CLOCK_CHANGE: "A schedule's time is moved, dropped or repeated by a clock change of its zone.",
   TURNO_LINT_TOP_OF_HOUR: "Many schedules fire at the top of the same hour.",
   TURNO_LINT_SAME_SECOND: "Many schedules fire at the same second.",
+  TURNO_LINT_CALENDAR_ENDS: "A calendar that schedules keep to runs out within 60 days.",
   TURNO_LINT_IGNORE: "A comment that silences lint has a mistake, or silences nothing.",
   TURNO_TIME_INVALID: "A time zone, duration or instant is not valid.",
   TURNO_API_ACCESS: "The API asks for a key, or the key may not do this.",

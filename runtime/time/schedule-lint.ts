@@ -136,7 +136,7 @@ function findPileUps(schedules: readonly LintedSchedule[], { now, pileUp }: Lint
         schedule: name,
         member: timing.kind,
         message: `Schedule/${name} fires together with ${crowd.count - 1} ${crowd.count === 2 ? "other" : "others"} at ${instantText(crowd.at)}${isTop ? ", the top of the hour" : ""}`,
-        hint: "Spread them: give each another minute.",
+        hint: "Spread them: with H for the minute each gets one of its own, by its name.",
       },
     ];
   });

@@ -72,6 +72,28 @@ describe("lint of a project", () => {
     expect(problems[3]?.message).toContain("there is none in this document");
   });
 
+  it("finds a calendar that runs out while a schedule keeps to it", () => {
+    const calendar = (name: string, spec: string) =>
+      `apiVersion: turno/v1\nkind: Calendar\nmetadata: { name: ${name} }\nspec: ${spec}\n`;
+    const { problems } = lint(
+      [
+        `${schedule("one", "7 9 * * *")}  calendars: { exclude: [old, kept, fresh, weekly] }\n`,
+        calendar("old", '{ dates: ["2026-01-01", "2026-12-25"] }'),
+        calendar("kept", '{ dates: ["2026-01-01"], validUntil: 2027-01-15 }'),
+        calendar("fresh", '{ dates: ["2026-01-01"], validUntil: 2027-06-30 }'),
+        calendar("weekly", "{ weekdays: [SUN] }"),
+        calendar("unused", '{ dates: ["2026-01-01"] }'),
+      ].join("---\n"),
+    );
+    expect(problems.map(({ code, message }) => [code, message])).toEqual([
+      ["TURNO_LINT_CALENDAR_ENDS", "Calendar/old runs out: its last day is 2026-12-25, and 1 schedule keeps to it"],
+      [
+        "TURNO_LINT_CALENDAR_ENDS",
+        "Calendar/kept runs out: it is kept up until 2027-01-15, and 1 schedule keeps to it",
+      ],
+    ]);
+  });
+
   it("leaves suspended schedules alone", () => {
     expect(lint(`${schedule("one", "7 9 1 * MON")}  suspend: true\n`).problems).toEqual([]);
   });
