@@ -75,9 +75,10 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
       ),
   });
   const noteUnloadable = (hash: string, detail: string) => unloadable.note(hash, detail);
+  const parts: HostRunParts = { noteUnloadable, prepareChild };
 
   const startAt = (url: string, hash: string, request: RunRequest): HandlerRun => {
-    const run = new HostRun(request, describe(request.definition, hash, url), { noteUnloadable, prepareChild });
+    const run = new HostRun(request, describe(request.definition, hash, url), parts);
     run.start(realms[request.alone ? "process" : request.definition.isolation]);
     return run;
   };

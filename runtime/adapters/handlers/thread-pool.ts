@@ -131,6 +131,7 @@ export function createThreadPool({ threads: sharedLimit, env, logger }: ThreadPo
   };
 
   const onMessage = (thread: Thread, batch: readonly FromRealm[]) => {
+    const reply = (answer: ToRealm) => post(thread, answer);
     for (const message of batch) {
       if (message[0] === "log") {
         forwardLog(logger, message);
@@ -140,7 +141,7 @@ export function createThreadPool({ threads: sharedLimit, env, logger }: ThreadPo
       if (run === undefined) continue;
       // What a thread failed to load it never loads; the next one may find it mended.
       if (message[0] === "done" && message[2].kind === "unloadable") thread.draining = true;
-      if (hear(run.work, message, (answer) => post(thread, answer))) thread.runs.delete(run.id);
+      if (hear(run.work, message, reply)) thread.runs.delete(run.id);
     }
     if (thread.runs.size > 0) return;
     thread.idleSinceMs = performance.now();
