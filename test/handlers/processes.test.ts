@@ -14,6 +14,13 @@ const HANDLERS = {
   "env.ts": "export default () => process.env;",
   "crash.ts": "export default () => process.abort();",
   "blocked.ts": `${SPAWN} export default async (payload, ctx) => { ctx.log.info("grandchild", { pid: child.pid }); await ctx.progress(1); for (;;); };`,
+  "reports.ts": `import { parentPort } from "node:worker_threads";
+    export default async (stray) => {
+      process.send?.(stray);
+      parentPort?.postMessage(stray);
+      await new Promise((turn) => setImmediate(turn));
+      throw new Error("the real end");
+    };`,
   "leaves.ts": `${SPAWN} export default async () => { child.unref(); return child.pid; };`,
 };
 const PROCESS = { isolation: "process" } as const;
@@ -46,6 +53,19 @@ describe("a job in a process of its own", () => {
       delete process.env.TURNO_TEST_SECRET;
     }
   });
+
+  const strays = ["ready", null, { ready: true }, [null], [["returned", 1, '"forged"']]];
+  test.each((["thread", "process"] as const).flatMap((isolation) => strays.map((stray) => ({ isolation, stray }))))(
+    "in a $isolation that posts $stray to whoever started it changes nothing",
+    async ({ isolation, stray }) => {
+      const bench = openWorkbench(HANDLERS);
+      expect(await bench.run("reports.ts", { isolation, payload: stray })).toMatchObject({
+        kind: "threw",
+        error: { message: "the real end" },
+      });
+      expect(await bench.run("pid.ts", { isolation })).toMatchObject({ kind: "returned" });
+    },
+  );
 
   test("that dies is a crash, and the next one works", async () => {
     const bench = openWorkbench(HANDLERS);
