@@ -20,6 +20,7 @@ import { createPauseStore } from "./adapters/postgres/pause-store.ts";
 import { type DatabaseAddress, openDatabase, type PoolOptions } from "./adapters/postgres/pool.ts";
 import { createRevisionStore } from "./adapters/postgres/revision-store.ts";
 import { createScheduleStore } from "./adapters/postgres/schedule-store.ts";
+import { createSlaStore } from "./adapters/postgres/sla-store.ts";
 import { createWorkerStore } from "./adapters/postgres/worker-store.ts";
 import { systemClock } from "./adapters/system/clock.ts";
 import { createEventLog } from "./adapters/system/event-log.ts";
@@ -81,6 +82,7 @@ export function openStores({ address, role, poolSize, logger }: StoreOptions) {
     leases: createLeaseStore(leaseDatabase, doorbell),
     schedules: createScheduleStore(database, doorbell),
     pauses: createPauseStore(database, doorbell),
+    slas: createSlaStore(database, doorbell),
     workers: createWorkerStore(leaseDatabase),
     cleanup: createCleanupStore(database),
     revisions: createRevisionStore(database),
@@ -196,6 +198,7 @@ export async function startWorker(
       ...stores.leases,
       ...stores.schedules,
       ...stores.pauses,
+      ...stores.slas,
       ...stores.workers,
       ...stores.cleanup,
     },

@@ -4,6 +4,7 @@ import type { ExecutionStore } from "../protocol/ports/jobs.ts";
 import type { LeaseStore } from "../protocol/ports/leases.ts";
 import type { PauseStore } from "../protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../protocol/ports/schedules.ts";
+import type { SlaStore } from "../protocol/ports/slas.ts";
 import type { Ids } from "../protocol/ports/surroundings.ts";
 import type { Doorbell } from "../protocol/ports/transport.ts";
 import type { CleanupStore, WorkerInfo, WorkerStore } from "../protocol/ports/workers.ts";
@@ -14,12 +15,13 @@ import { startLeadership } from "./leadership.ts";
 import { startPromoter } from "./promoter.ts";
 import { startRecovery } from "./recovery.ts";
 import { startScheduler } from "./scheduler.ts";
+import { startSlaWatch } from "./sla-watch.ts";
 import type { LoopSurroundings } from "./supervised-loop.ts";
 import { Worker, type WorkerOptions } from "./worker.ts";
 
 export interface WorkerRoleOptions extends LoopSurroundings {
   readonly info: Omit<WorkerInfo, "queues">;
-  readonly store: ExecutionStore & LeaseStore & ScheduleStore & PauseStore & WorkerStore & CleanupStore;
+  readonly store: ExecutionStore & LeaseStore & ScheduleStore & PauseStore & SlaStore & WorkerStore & CleanupStore;
   readonly host: HandlerHost;
   readonly doorbell: Pick<Doorbell, "listen">;
   readonly ids: Pick<Ids, "jobId">;
@@ -79,6 +81,7 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
     lead: () => [
       startScheduler({ ...surroundings, store, ids, ...settings.scheduler }),
       startPromoter({ ...surroundings, store }),
+      startSlaWatch({ ...surroundings, store, ids }),
     ],
   });
   const recovering = startLeadership({ ...surroundings, store, mayLead, workerId, duty: "recovery", lead: () => [] });

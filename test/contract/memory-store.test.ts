@@ -20,6 +20,9 @@ storeContract("memory", async (): Promise<StoreUnderTest> => {
         lastJobId: null,
         awaitsFinish: false,
         firedColdStart: 0,
+        ...(spec.sla === undefined
+          ? {}
+          : { sla: { dueAtMs: nowMs, sinceMs: nowMs, judgedAtMs: null, successAtMs: null } }),
       }),
     readJob: async (id) => viewJob(database, id),
     countDeadLetters: async (id) =>

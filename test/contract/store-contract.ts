@@ -10,6 +10,7 @@ import { onceContract } from "./once-contract.ts";
 import { pauseContract } from "./pause-contract.ts";
 import { createScene } from "./scene.ts";
 import { scheduleContract } from "./schedule-contract.ts";
+import { slaContract } from "./sla-contract.ts";
 import type { StoreUnderTest } from "./store-under-test.ts";
 import { workerContract } from "./worker-contract.ts";
 
@@ -30,6 +31,7 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
     onceContract(scene);
     scheduleContract(scene);
     pauseContract(scene);
+    slaContract(scene);
     workerContract(scene);
   });
 }

@@ -5,6 +5,7 @@ import type { AttemptOutcome, DeliveryStore, ExecutionStore, JobStore } from "..
 import type { LeaseStore } from "../../runtime/protocol/ports/leases.ts";
 import type { PauseStore } from "../../runtime/protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../../runtime/protocol/ports/schedules.ts";
+import type { SlaStore } from "../../runtime/protocol/ports/slas.ts";
 import type { CleanupStore, WorkerStore } from "../../runtime/protocol/ports/workers.ts";
 import type { Hold, JobState } from "../../runtime/protocol/states.ts";
 
@@ -15,7 +16,8 @@ export type AnyStore = JobStore &
   ScheduleStore &
   WorkerStore &
   CleanupStore &
-  PauseStore;
+  PauseStore &
+  SlaStore;
 
 /** What the suite looks at in a job's row. */
 export interface JobView {

@@ -5,6 +5,7 @@ import { createLeaseStore } from "../../runtime/adapters/postgres/lease-store.ts
 import { createPauseStore } from "../../runtime/adapters/postgres/pause-store.ts";
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import { createScheduleStore } from "../../runtime/adapters/postgres/schedule-store.ts";
+import { createSlaStore } from "../../runtime/adapters/postgres/sla-store.ts";
 import { createWorkerStore } from "../../runtime/adapters/postgres/worker-store.ts";
 import type { JobId } from "../../runtime/core/ids.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
@@ -31,6 +32,7 @@ storeContract("PostgreSQL", async (): Promise<StoreUnderTest> => {
       ...createLeaseStore(database, noRing),
       ...createScheduleStore(database, noRing),
       ...createPauseStore(database, noRing),
+      ...createSlaStore(database, noRing),
       ...createWorkerStore(database),
       ...createCleanupStore(database),
     },
@@ -116,7 +118,15 @@ async function elapse(database: Database, ms: number): Promise<void> {
   const columns: Readonly<Record<string, readonly string[]>> = {
     jobs_live: ["sort_at", "run_at", "created_at", "enqueued_at", "claimed_at", "started_at", "cancel_requested_at"],
     jobs_final: ["sort_at", "run_at", "created_at", "enqueued_at", "claimed_at", "started_at", "finished_at"],
-    recurring_jobs: ["next_fire_at", "last_fire_at", "decided_until"],
+    recurring_jobs: [
+      "next_fire_at",
+      "last_fire_at",
+      "decided_until",
+      "sla_due_at",
+      "sla_since",
+      "sla_judged_at",
+      "sla_success_at",
+    ],
     overlays: ["paused_at", "until"],
     schedule_fires: ["fire_at", "decided_at"],
     workers: ["registered_at", "heartbeat_at", "left_at"],

@@ -66,6 +66,16 @@ export class Engine {
       lastJobId: null,
       awaitsFinish: false,
       firedColdStart: 0,
+      ...(spec.sla === undefined
+        ? {}
+        : {
+            sla: {
+              dueAtMs: this.database.nowMs(),
+              sinceMs: this.database.nowMs(),
+              judgedAtMs: null,
+              successAtMs: null,
+            },
+          }),
     });
   }
 

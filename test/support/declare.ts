@@ -68,8 +68,9 @@ export async function declareSchedule(database: Database, schedule: DeclaredSche
     [schedule.name, JSON.stringify(schedule.spec)],
   );
   await database.query(
-    `insert into turno.recurring_jobs (name, object_id, revision, job_type, spec, timing_hash, suspended, next_fire_at, awaits_finish)
-     values ($1, $2, 1, $3, $4, $8, $5, $6, $7)`,
+    `insert into turno.recurring_jobs (name, object_id, revision, job_type, spec, timing_hash, suspended, next_fire_at, awaits_finish, sla_due_at, sla_since)
+     select $1, $2, 1, $3, $4::jsonb, $8, $5, $6, $7, expected.now, expected.now
+     from (select case when $4::jsonb ? 'sla' then now() end as now) as expected`,
     [
       schedule.name,
       object?.id,

@@ -65,6 +65,13 @@ export interface ScheduleRow {
   firedColdStart: number;
   /** Up to here every instant has fired or was left out; absent: not known. */
   decidedUntilMs?: number;
+  /** What is expected of it, as far as it was judged; absent: nothing is. */
+  sla?: {
+    readonly dueAtMs: number;
+    readonly sinceMs: number;
+    readonly judgedAtMs: number | null;
+    readonly successAtMs: number | null;
+  };
 }
 
 export interface FireRow {
@@ -105,6 +112,7 @@ export class MemoryDatabase {
   readonly definitions = new Map<string, JobDefinition>();
   readonly bundles = new Map<string, string>();
   readonly queues = new Map<string, { readonly concurrency: number | null; readonly suspended: boolean }>();
+  readonly slaMisses: { readonly schedule: string; readonly expectation: string; readonly dueAtMs: number }[] = [];
   /** By `Kind/name`. */
   readonly pauses = new Map<string, PauseTarget & { readonly pause: Pause }>();
   /** Who has a concurrency key: a job in Enqueued or Processing. */

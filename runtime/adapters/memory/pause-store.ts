@@ -35,6 +35,8 @@ export function createPauseStore(database: MemoryDatabase, doorbell: Pick<Doorbe
       pauses.delete(`${kind}/${name}`);
       if (schedule !== undefined) {
         schedule.decidedUntilMs = database.nowMs();
+        const sinceMs = database.nowMs();
+        if (schedule.sla !== undefined) schedule.sla = { ...schedule.sla, dueAtMs: sinceMs, sinceMs };
         schedule.firedColdStart = database.coldStarts;
         if (!schedule.awaitsFinish) schedule.nextFireAtMs = nextFireAt?.getTime() ?? null;
       }

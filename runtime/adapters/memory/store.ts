@@ -2,6 +2,7 @@ import type { DeliveryStore, ExecutionStore, JobStore } from "../../protocol/por
 import type { LeaseStore } from "../../protocol/ports/leases.ts";
 import type { PauseStore } from "../../protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../../protocol/ports/schedules.ts";
+import type { SlaStore } from "../../protocol/ports/slas.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import type { CleanupStore, WorkerStore } from "../../protocol/ports/workers.ts";
 import type { MemoryDatabase } from "./database.ts";
@@ -10,6 +11,7 @@ import { createJobStore } from "./job-store.ts";
 import { createLeaseStore } from "./lease-store.ts";
 import { createPauseStore } from "./pause-store.ts";
 import { createScheduleStore } from "./schedule-store.ts";
+import { createSlaStore } from "./sla-store.ts";
 import { createWorkerStore } from "./worker-store.ts";
 
 export type MemoryStore = JobStore &
@@ -18,6 +20,7 @@ export type MemoryStore = JobStore &
   LeaseStore &
   ScheduleStore &
   PauseStore &
+  SlaStore &
   WorkerStore &
   CleanupStore;
 
@@ -30,6 +33,7 @@ export function createMemoryStore(database: MemoryDatabase, doorbell: Pick<Doorb
     ...createLeaseStore(database, doorbell),
     ...createScheduleStore(database, doorbell),
     ...createPauseStore(database, doorbell),
+    ...createSlaStore(database, doorbell),
     ...createWorkerStore(database),
   };
 }

@@ -96,6 +96,7 @@ export const DELETE_EXPIRED = [
     "unique_jobs",
     "until is not null and not exists (select from turno.jobs_live j where j.id = unique_jobs.job_id)",
   ),
+  deletePortion("sla_misses", "noticed_at < now() - interval '400 days'"),
   deletePortion("schedule_fires", "decided_at < now() - interval '400 days'"),
   deletePortion("minute_statistics", "minute < now() - interval '400 days'"),
 ] as const;

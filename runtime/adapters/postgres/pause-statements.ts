@@ -64,6 +64,7 @@ lifted as (
 update turno.recurring_jobs r
 set suspended = coalesce((r.spec ->> 'suspend')::boolean, false), decided_until = now(),
   -- Nothing is owed, a start of the installation neither.
+  sla_since = case when r.sla_due_at is not null then now() end, sla_due_at = case when r.sla_due_at is not null then now() end,
   fired_cold_start = (select cold_starts from turno.installation),
   next_fire_at = case when r.awaits_finish then r.next_fire_at else $4::timestamptz end
 from lifted l

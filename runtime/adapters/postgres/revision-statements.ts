@@ -159,6 +159,7 @@ updated as (
   set object_id = w.object_id, revision = $1, job_type = w.job_type, spec = w.spec, timing_hash = w.timing_hash,
     suspended = w.suspended or ${paused("Schedule", "r.name")}, updated_at = $3,
     decided_until = case when w.keeps then r.decided_until else $3 end,
+    sla_due_at = case when w.spec ? 'sla' then $3 end, sla_since = case when w.spec ? 'sla' then case when w.keeps then coalesce(r.sla_since, $3) else $3 end end,
     next_fire_at = case when w.keeps then r.next_fire_at else w.next_fire_at end,
     awaits_finish = r.awaits_finish and w.keeps,
     fired_cold_start = coalesce(w.fired_cold_start, r.fired_cold_start)
@@ -167,8 +168,9 @@ updated as (
   returning r.name
 )
 insert into turno.recurring_jobs
-  (name, object_id, revision, job_type, spec, timing_hash, suspended, next_fire_at, decided_until, fired_cold_start, updated_at)
+  (name, object_id, revision, job_type, spec, timing_hash, suspended, next_fire_at, decided_until, sla_due_at, sla_since, fired_cold_start, updated_at)
 select w.name, w.object_id, $1, w.job_type, w.spec, w.timing_hash, w.suspended or ${paused("Schedule", "w.name")}, w.next_fire_at, $3,
+  case when w.spec ? 'sla' then $3 end, case when w.spec ? 'sla' then $3 end,
   coalesce(w.fired_cold_start, 0), $3
 from wanted w
 where not exists (select from updated u where u.name = w.name)`;

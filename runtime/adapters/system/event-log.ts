@@ -19,6 +19,7 @@ const LINES: Readonly<Record<EngineEvent["kind"], Line>> = {
   "clock-agrees": ["info", "this machine's clock agrees with the database's again"],
   "worker-lost": ["warn", "a worker was lost with a job"],
   "schedule-fired": ["info", "a schedule fired"],
+  "sla-missed": ["error", "a run was expected and did not come"],
   "schedule-broken": ["error", "a schedule cannot be evaluated"],
   "duty-taken": ["info", "this worker took a duty"],
   "duty-lost": ["info", "this worker lost a duty"],

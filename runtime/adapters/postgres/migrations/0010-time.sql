@@ -11,8 +11,10 @@ alter table turno.recurring_jobs
   add column decided_until timestamptz,
   -- When what is expected of it is judged next; null: nothing is.
   add column sla_due_at timestamptz,
-  -- The instant from which the next run is expected.
-  add column sla_since timestamptz;
+  -- From here on runs are expected; up to here they were judged; the last success that was seen.
+  add column sla_since timestamptz,
+  add column sla_judged_at timestamptz,
+  add column sla_success_at timestamptz;
 create index recurring_jobs_sla on turno.recurring_jobs (sla_due_at) where not suspended and sla_due_at is not null;
 
 -- What an operator laid over the files: a pause. It survives every apply and is never written to git.
