@@ -126,7 +126,10 @@ export class World {
             throw error;
           }
         },
-        recoverJobs: (suspects) => store.recoverJobs(suspects),
+        recoverJobs: (suspects) => {
+          if (!this.#hasWatched()) this.#problem ??= new Violation("recovery acts without a whole lease of looks");
+          return store.recoverJobs(suspects);
+        },
       },
       leaseMs: LEASE_MS,
       intervalMs: RECOVERY_INTERVAL_MS,
@@ -357,6 +360,17 @@ export class World {
     const { seen } = look;
     if (last?.token !== seen?.token || last?.leaseCounter !== seen?.leaseCounter) this.looks.length = 0;
     this.looks.push(look);
+  }
+
+  /** The same was seen for a whole lease, and no look in between failed or was long in coming. */
+  #hasWatched(): boolean {
+    const first = this.looks[0];
+    const last = this.looks.at(-1);
+    if (first === undefined || last === undefined || last.askedMs - first.answeredMs < LEASE_MS) return false;
+    return this.looks.every(({ askedMs }, index) => {
+      const before = this.looks[index - 1];
+      return before === undefined || askedMs - before.answeredMs <= RECOVERY_INTERVAL_MS * 2.5;
+    });
   }
 
   #noteMessage(): void {

@@ -1,0 +1,3 @@
+export { MUTANTS } from "./mutants.ts";
+export { mutate } from "./mutate.ts";
+export { readTable, writeTable } from "./table.ts";
