@@ -7,8 +7,8 @@ import { ROOT } from "./project.mjs";
 /** Below node_modules, so that packages are found and lint and tests never see it. */
 const COPIES = join(ROOT, "node_modules", ".cache", "turno-copies");
 
-/** Bundles a TypeScript entry of this project with its own files in; with a mutant, one of them is another. Returns the bundle's path. */
-export async function bundleCopy(entry, mutant = null) {
+/** Bundles a TypeScript entry of this project with its own files in; `change` gives a file another text, or null. Returns the bundle's path. */
+export async function bundleCopy(entry, change = null) {
   await mkdir(COPIES, { recursive: true });
   const outfile = join(COPIES, `${randomBytes(8).toString("hex")}.mjs`);
   await build({
@@ -20,26 +20,18 @@ export async function bundleCopy(entry, mutant = null) {
     target: "node20",
     packages: "external",
     logLevel: "error",
-    plugins: mutant === null ? [] : [replacing(mutant)],
+    plugins: change === null ? [] : [changing(change)],
   });
   return outfile;
 }
 
-/** The text of the mutant's file with its bug in; fails with its name when the place is gone. */
-export function mutate(mutant, text) {
-  const found = text.split(mutant.find).length - 1;
-  if (found !== 1)
-    throw new Error(`the mutant "${mutant.name}" expects its text once in ${mutant.file} and finds it ${found} times: say what it is now`);
-  return text.replace(mutant.find, () => mutant.replace);
-}
-
-function replacing(mutant) {
+function changing(change) {
   return {
-    name: "mutant",
+    name: "change",
     setup({ onLoad }) {
       onLoad({ filter: /\.tsx?$/ }, async ({ path }) => {
-        if (relative(ROOT, path).replaceAll("\\", "/") !== mutant.file) return undefined;
-        return { contents: mutate(mutant, await readFile(path, "utf8")), loader: "ts" };
+        const contents = change(relative(ROOT, path).replaceAll("\\", "/"), await readFile(path, "utf8"));
+        return contents === null ? undefined : { contents, loader: path.endsWith("x") ? "tsx" : "ts" };
       });
     },
   };
