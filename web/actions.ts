@@ -7,7 +7,8 @@ import { ProblemError } from "./problem.ts";
 export interface Actions {
   /** `cancelled` at once, or `requested` of a running job. */
   cancel(id: JobId): Promise<"cancelled" | "requested">;
-  requeue(id: JobId): Promise<void>;
+  /** Gives back the state that it has then: Scheduled while another job has its concurrency key. */
+  requeue(id: JobId): Promise<"Enqueued" | "Scheduled">;
   remove(id: JobId): Promise<void>;
   /** Fires a schedule by hand; gives back the job's id. */
   trigger(schedule: string): Promise<JobId>;
@@ -26,6 +27,7 @@ export function createActions({ jobs, schedules, ids }: Pick<WebPorts, "jobs" | 
       if (outcome.kind === "not-found") throw jobNotFound();
       if (outcome.kind === "refused")
         throw wrongState(`It is ${outcome.state}; only a finished job can be queued again.`);
+      return outcome.held === true ? "Scheduled" : "Enqueued";
     },
     async remove(id) {
       const outcome = await jobs.deleteJob(id);

@@ -173,7 +173,7 @@ export function keyContract(scene: Scene): void {
     it("are taken again by a requeued job, or waited for", async () => {
       const { owner, waiter } = await contended();
       await finish(owner, { outcome: "failed", next: "Failed", reason: "failed" });
-      expect(await scene.store.requeueJob(owner.id)).toEqual({ kind: "requeued" });
+      expect(await scene.store.requeueJob(owner.id)).toEqual({ kind: "requeued", held: true });
       expect(await view(owner.id)).toMatchObject({ ...WAITS, generation: 1 });
       const [next] = await claim();
       expect(next?.id).toBe(waiter);

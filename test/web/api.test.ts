@@ -308,6 +308,15 @@ describe("one job", () => {
     const requeued = await app.request(`/api/jobs/${JOB.id}/requeue`, { method: "POST" });
     expect([requeued.status, await requeued.json()]).toEqual([200, { id: JOB.id, state: "Enqueued" }]);
     expect((await app.request(`/api/jobs/${JOB.id}`, { method: "DELETE" })).status).toBe(204);
+    const waiting = createTestApp({
+      jobs: {
+        cancelJob: async () => ({ kind: "not-found" }),
+        requeueJob: async () => ({ kind: "requeued", held: true }),
+        deleteJob: async () => ({ kind: "not-found" }),
+      },
+    }).app;
+    const held = await waiting.request(`/api/jobs/${JOB.id}/requeue`, { method: "POST" });
+    expect(await held.json()).toEqual({ id: JOB.id, state: "Scheduled" });
     const refusing = createTestApp({
       jobs: {
         cancelJob: async () => ({ kind: "cancelled" }),

@@ -77,8 +77,7 @@ export function addJobRoutes(app: Hono<WebEnv>, { intake, panel }: WebPorts, act
     async post(c) {
       const id = readJobId(c);
       await expectNoBody(c);
-      await actions.requeue(id);
-      return c.json({ id, state: "Enqueued" });
+      return c.json({ id, state: await actions.requeue(id) });
     },
   });
 }

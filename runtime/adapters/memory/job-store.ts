@@ -71,6 +71,7 @@ export function createJobStore(database: MemoryDatabase, doorbell: Pick<Doorbell
       row.runAtMs = database.nowMs();
       row.sortAtMs = row.runAtMs - row.priority * 60_000;
       database.enqueue(row, "requeued");
+      if (row.hold !== null) return { kind: "requeued", held: true };
       doorbell.ring({ kind: "queue", queue: row.queue });
       return { kind: "requeued" };
     },

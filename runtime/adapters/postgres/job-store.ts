@@ -87,7 +87,8 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
       const row = await findMoving(() => requeue(id));
       if (row === undefined) return { kind: "not-found" };
       if (!row.requeued) return { kind: "refused", state: row.state };
-      if (!row.held) doorbell.ring({ kind: "queue", queue: row.queue });
+      if (row.held) return { kind: "requeued", held: true };
+      doorbell.ring({ kind: "queue", queue: row.queue });
       return { kind: "requeued" };
     },
 

@@ -71,12 +71,14 @@ export interface JobStore {
   /** Not running: Cancelled at once. Running: a request that the owner sees with its next renewal or doorbell. */
   cancelJob(id: JobId): Promise<CancelOutcome>;
   /** Failed, Cancelled or Succeeded → Enqueued (on to Scheduled while another has its concurrency key) with a new generation, fresh budgets and a new token. */
-  requeueJob(id: JobId): Promise<{ readonly kind: "requeued" } | NotInState>;
+  requeueJob(id: JobId): Promise<RequeueOutcome>;
   /** Removes a finished job with its attempts and timeline. */
   deleteJob(id: JobId): Promise<{ readonly kind: "deleted" } | NotInState>;
 }
 
 export type NotInState = { readonly kind: "not-found" } | { readonly kind: "refused"; readonly state: JobState };
+/** `held`: another job has its concurrency key, and it waits for that. */
+export type RequeueOutcome = { readonly kind: "requeued"; readonly held?: true } | NotInState;
 export type CancelOutcome =
   | { readonly kind: "cancelled" }
   | { readonly kind: "requested" }
