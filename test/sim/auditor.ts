@@ -57,6 +57,13 @@ export class Auditor {
   readonly #startedTokens = new Set<DispatchToken>();
   /** Jobs about which the database has forgotten something. */
   readonly #forgiven = new Set<JobId>();
+  /** Asked to stop since they were cancelled. */
+  readonly #toldTokens = new Set<DispatchToken>();
+  readonly #requestedAtMs = new Map<JobId, number>();
+  readonly #lateTokens = new Set<DispatchToken>();
+  readonly #landedTokens = new Set<DispatchToken>();
+  readonly #writtenTokens = new Set<DispatchToken>();
+  readonly #nextFires = new Map<string, number>();
   readonly #cancelled = new Map<JobId, number>();
   readonly #leaders = new Map<string, Map<number, number>>();
   #largestToken = 0n;
@@ -73,6 +80,7 @@ export class Auditor {
   /** Right after a call was carried out, before anybody hears of it. */
   applied(call: Call): void {
     if (call.isLate) this.#noteLate(call);
+    if (call.method === "observeLeases") this.#simulation.slots.noteLook(call);
     if (READS.has(call.method) || OTHER_TABLES.has(call.method)) return;
     const { database, client } = this.#simulation;
     this.#largestBefore = this.#largestToken;
@@ -97,6 +105,12 @@ export class Auditor {
         this.fail("S8", `the accepted job ${shortId(id)} is not there`);
     }
     this.#judgeTables();
+    for (const { name, nextFireAtMs, spec } of database.schedules.values()) {
+      // What counts from a finish goes back with a clock that is set back.
+      if (nextFireAtMs === null || (spec.timing.kind === "every" && spec.timing.from === "finish")) continue;
+      if (nextFireAtMs < (this.#nextFires.get(name) ?? 0)) this.fail("S10", `the next fire of ${name} went back`);
+      this.#nextFires.set(name, nextFireAtMs);
+    }
     if (database.fires.length !== this.#fires) {
       this.#fires = database.fires.length;
       const problem = judgeSchedules(database);
@@ -109,6 +123,12 @@ export class Auditor {
     const { reach } = this.#simulation;
     if (method === "finishJob") {
       const finish = args[1] as Finish;
+      if (answer === "landed") {
+        if (!this.#writtenTokens.has(finish.token) && !this.#forgiven.has(finish.jobId))
+          this.fail("S3", `#${finish.token} was told that its end has landed, and it has not`);
+        if (this.#landedTokens.has(finish.token)) reach.met("finish offered again and read back");
+        this.#landedTokens.add(finish.token);
+      }
       if (answer === "fenced") {
         reach.met("write of a zombie refused");
         if (finish.next === "Succeeded") reach.met("lease lost after the handler had succeeded");
@@ -151,6 +171,8 @@ export class Auditor {
     const { reach, database, slots } = this.#simulation;
     if (run.isAlone) reach.met("job run alone");
     if (this.#forgiven.has(run.jobId)) return;
+    if ((database.jobs.get(run.jobId)?.lost ?? 0) > 0 && !run.isAlone)
+      this.fail("S18", `#${run.token} was lost before and does not run alone`);
     if (this.#startedTokens.has(run.token)) this.fail("S1", `a handler starts again for #${run.token}`);
     this.#startedTokens.add(run.token);
     if (!this.#isCertain(process, run.token))
@@ -162,6 +184,10 @@ export class Auditor {
       for (const active of other.host.running)
         if (active !== run && active.jobId === run.jobId) reach.met("handler still running beside its successor");
     }
+  }
+
+  handlerAsked({ token }: ActiveRun, reason: string): void {
+    if (reason === "cancelled") this.#toldTokens.add(token);
   }
 
   cancelAnswered(id: JobId, outcome: CancelOutcome): void {
@@ -205,6 +231,7 @@ export class Auditor {
       client.ledger.set(id, "unknown");
     }
     this.#shadows.clear();
+    this.#nextFires.clear();
     for (const row of database.jobs.values()) {
       const shadow = readShadow(row);
       shadow.deadLetters = database.deadLetters.filter(({ jobId }) => jobId === row.id).length;
@@ -251,6 +278,13 @@ export class Auditor {
     if (shadow.state === "Processing") this.#judgeEnd(row, shadow, call);
     else if (shadow.isFinal && call.method !== "requeueJob")
       this.fail("S4", `${name} left ${shadow.state} by ${call.method}`);
+    if (
+      shadow.state === "Processing" &&
+      shadow.cancelRequested &&
+      row.state !== "Succeeded" &&
+      row.state !== "Cancelled"
+    )
+      this.fail("S11", `${name} goes on as ${row.state} although its cancel was asked for`);
     const generations = row.generation - shadow.generation;
     if (generations !== (call.method === "requeueJob" ? 1 : 0))
       this.fail("S4", `the generation of ${name} rose by ${generations} in ${call.method}`);
@@ -295,13 +329,14 @@ export class Auditor {
   }
 
   /** Out of Processing: whoever wrote it has shown what it must. */
-  #judgeEnd(row: JobRow, shadow: Shadow, { caller, method, args }: Call): void {
+  #judgeEnd(row: JobRow, shadow: Shadow, call: Call): void {
+    const { caller, method, args } = call;
     const name = shortId(row.id);
     if (method === "recoverJobs") {
       const seen = (args[0] as readonly LeaseObservation[]).find(({ jobId }) => jobId === row.id);
       if (seen?.token !== shadow.token || seen.leaseCounter !== shadow.leaseCounter)
         this.fail("S3", `${name}#${shadow.token} was recovered on the strength of what had changed`);
-      this.#judgeRecovery(row, shadow);
+      this.#judgeRecovery(row, shadow, call);
       return;
     }
     const shown: readonly Ownership[] =
@@ -309,19 +344,43 @@ export class Auditor {
     const isShown = shown.some(({ jobId, token }) => jobId === row.id && token === shadow.token);
     if (!isShown || args[0] !== shadow.workerId)
       this.fail("S3", `${caller.name} moved ${name}#${shadow.token} out of Processing by ${method} without owning it`);
+    if (shadow.token !== null && method === "finishJob") this.#writtenTokens.add(shadow.token);
     const owner = this.#processOf(shadow);
+    if (owner !== null && method === "finishJob") this.#judgeCancel(row, shadow, owner);
     for (const run of owner?.host.running ?? []) {
       if (run.token === shadow.token)
         this.fail("S16", `${name}#${run.token} was written off by ${method} while its handler runs`);
     }
   }
 
-  /** Nobody who could still be certain of its lease may lose the job. */
-  #judgeRecovery(row: JobRow, shadow: Shadow): void {
-    const { reach } = this.#simulation;
+  #judgeCancel(row: JobRow, shadow: Shadow, owner: SimulatedProcess): void {
+    const { world, health, plan } = this.#simulation;
+    const requestedAtMs = this.#requestedAtMs.get(row.id);
+    if (!shadow.cancelRequested || requestedAtMs === undefined || shadow.token === null) return;
+    const sinceMs = Math.max(requestedAtMs, health.wellSinceMs(owner.slot));
+    const heard = this.#toldTokens.has(shadow.token) || !this.#startedTokens.has(shadow.token);
+    if (!heard && world.nowMs - sinceMs > 2 * plan.settings.renewalMs + 2_000 && !this.#forgiven.has(row.id))
+      this.fail("L6", `${owner.name} ended ${shortId(row.id)}#${shadow.token} without having heard of its cancel`);
+  }
+
+  /** Whoever takes a job back has looked long enough, and nobody loses one who could still be certain of its lease. */
+  #judgeRecovery(row: JobRow, shadow: Shadow, { caller, isLate, sentAtMs }: Call): void {
+    const { reach, health, plan, world, slots } = this.#simulation;
+    const looker = slots.all.find(({ name }) => name === caller.name);
+    if (looker !== undefined && !isLate) {
+      const seesSinceMs = Math.max(looker.bornAtMs, health.seesSinceMs(looker.slot));
+      if (looker.lookedAtMs >= seesSinceMs && sentAtMs - seesSinceMs < 0.98 * plan.settings.leaseMs)
+        this.fail(
+          "S19",
+          `${looker.name} takes ${shortId(row.id)} back after looking for ${Math.round(sentAtMs - seesSinceMs)} ms`,
+        );
+    }
     reach.met(shadow.startedAtMs === null ? "claim lost before its start" : "worker lost after its start");
     const owner = this.#processOf(shadow);
     if (owner === null || this.#forgiven.has(row.id) || shadow.token === null) return;
+    const isWell = world.nowMs - Math.max(owner.bornAtMs, health.wellSinceMs(owner.slot)) > 1.2 * plan.settings.leaseMs;
+    if (isWell && !this.#lateTokens.has(shadow.token))
+      this.fail("S20", `${shortId(row.id)}#${shadow.token} was taken from ${owner.name}, which is well`);
     if (this.#isCertain(owner, shadow.token))
       this.fail("S2", `${shortId(row.id)}#${shadow.token} was taken from ${owner.name} while its lease was certain`);
   }
@@ -330,6 +389,9 @@ export class Auditor {
     const { slots, world } = this.#simulation;
     const name = shortId(row.id);
     const token = row.token as DispatchToken;
+    if (call.isLate) this.#lateTokens.add(token);
+    if (row.recovered && (call.method !== "claimRecovered" || row.startedAtMs === null))
+      this.fail("S18", `${name}, which was recovered, was claimed by ${call.method}`);
     if (!/^claim/.test(call.method)) this.fail("S3", `${name} was claimed by ${call.method}`);
     if (row.execution > MOST_EXECUTIONS) this.fail("L2", `${name} was executed ${row.execution} times`);
     if (this.#forgiven.has(row.id)) return;
@@ -373,8 +435,11 @@ export class Auditor {
     }
     if (row.progress !== shadow.progress && !(method === "reportProgress" && owns(args[1]))) changed("progress");
     if (row.result !== shadow.result) changed("result");
-    if (row.cancelRequested !== shadow.cancelRequested && method !== "cancelJob") changed("cancel request");
-    this.#judgeBudgets(row, shadow, { caller, method: "nothing", args, isLate: false });
+    if (row.cancelRequested !== shadow.cancelRequested) {
+      if (method !== "cancelJob") changed("cancel request");
+      this.#requestedAtMs.set(row.id, this.#simulation.world.nowMs);
+    }
+    this.#judgeBudgets(row, shadow, { caller, method: "nothing", args, isLate: false, sentAtMs: 0 });
   }
 
   #judgeBudgets(row: JobRow, shadow: Shadow, { method, args }: Call): void {

@@ -24,6 +24,8 @@ export interface Call {
   readonly args: readonly unknown[];
   /** What was asked when its caller had given up or died since. */
   readonly isLate: boolean;
+  /** Of the world. */
+  readonly sentAtMs: number;
 }
 
 /** The adapter gives up on a call then, and its outcome is unknown. */
@@ -42,7 +44,11 @@ export function connectStore(simulation: Simulation, caller: Caller): MemoryStor
   return Object.fromEntries(
     methods.map((method) => {
       const carryOut = simulation.store[method] as Method;
-      return [method, (...args: unknown[]) => send(simulation, { caller, method, args, isLate: false }, carryOut)];
+      return [
+        method,
+        (...args: unknown[]) =>
+          send(simulation, { caller, method, args, isLate: false, sentAtMs: simulation.world.nowMs }, carryOut),
+      ];
     }),
   ) as unknown as MemoryStore;
 }
@@ -128,6 +134,10 @@ class Journey {
         auditor.outcomeUnknown(call, true);
         this.#fail(lostConnection(), fault.delayMs / 2);
         world.after(fault.delayMs, () => this.#carryOut({ isLate: true, replyMs: null }));
+        break;
+      case "last-words":
+        this.#carryOut({ isLate: false, replyMs: fault.delayMs });
+        faults.cut(call.caller.slot);
         break;
       default:
         this.#carryOut({ isLate: !call.caller.alive, replyMs: latencyMs + slownessMs });

@@ -26,8 +26,8 @@ function drawSettings(stream: Stream): Settings {
   ]);
   return {
     ...pace,
-    slots: stream.whole(1, 3),
-    concurrency: stream.whole(1, 3),
+    slots: stream.pick([1, 2, 2, 3, 3]),
+    concurrency: stream.pick([1, 2, 2, 3, 3, 6]),
     shutdownTimeoutMs: stream.pick([500, 2_000, 5_000]),
     latencyMs: stream.pick([
       { least: 0.1, most: 1 },
@@ -66,11 +66,11 @@ function drawWork(stream: Stream, { chaosMs, leaseMs }: Settings): Draft<Work>[]
   });
   const last = (): HandlerStep => ({ ...step(), ...(stream.chance(0.85) ? { ends: "returns" } : {}) });
   const work: Draft<Work>[] = [];
-  const jobs = stream.whole(2, 12);
+  const jobs = stream.chance(0.1) ? stream.whole(15, 30) : stream.whole(2, 12);
   for (let index = 0; index < jobs; index++) {
     work.push({
       kind: "job",
-      atMs: stream.chance(0.3) ? stream.between(0, 500) : stream.between(0, chaosMs),
+      atMs: stream.chance(0.5) ? stream.between(0, 500) : stream.between(0, chaosMs),
       type: stream.pick(TYPES),
       delayMs: stream.chance(0.2) ? stream.between(100, 8_000) : 0,
       priority: stream.chance(0.2) ? stream.whole(-3, 3) : 0,
@@ -186,6 +186,30 @@ function drawFaults(stream: Stream, settings: Settings): Draft<Fault>[] {
     6,
     broken(caller, "slow", () => stream.pick([200, 2_500, 6_000])),
   );
+  each(0.25, 3, () => ({
+    kind: "call",
+    slot: slot(),
+    method: "renewLeases",
+    nth: stream.whole(1, 8),
+    effect: "last-words",
+    delayMs: stream.between(200, 2_800),
+  }));
+  // The owner comes back just when its job is taken from it.
+  each(0.2, 2, () => ({
+    kind: "outage",
+    atMs: atMs(),
+    forMs: leaseMs + stream.between(-0.5, 2.5) * settings.recoveryMs,
+    slot: slot(),
+    mode: stream.pick(["refused", "black-hole"]),
+  }));
+  each(0.2, 3, () => ({
+    kind: "call",
+    slot: slot(),
+    method: "recoverJobs",
+    nth: stream.whole(1, 3),
+    effect: stream.pick(["slow", "late"]),
+    delayMs: stream.between(500, 5_000),
+  }));
   each(0.3, 3, () => ({
     kind: "outage",
     atMs: atMs(),
@@ -211,7 +235,7 @@ function drawFaults(stream: Stream, settings: Settings): Draft<Fault>[] {
       kind,
       slot: slot(),
       atMs: atMs(),
-      forMs: stream.pick([500, stream.between(0.3, 1) * leaseMs, stream.between(1, 2.2) * leaseMs]),
+      forMs: stream.pick([500, stream.between(0.3, 1) * leaseMs, stream.between(1, 2.2) * leaseMs, 18_000]),
     }));
   }
   each(0.3, 3, () => ({ kind: "stop", slot: slot(), atMs: atMs(), twice: stream.chance(0.3), ...restart() }));

@@ -1,8 +1,11 @@
+import type { Call } from "./connection.ts";
 import { CLIENT, type Code, type Fault } from "./plan.ts";
 import { takeSnapshot } from "./rollback.ts";
 import { BUNDLES } from "./scene.ts";
 import { SimulatedProcess } from "./simulated-process.ts";
 import type { Simulation } from "./simulation.ts";
+
+type Outage = Pick<Fault & { readonly kind: "outage" }, "slot" | "mode" | "forMs">;
 
 /** Brings the faults of a plan about, at their instants and at their calls, until the world is healed. */
 export class FaultDriver {
@@ -12,7 +15,7 @@ export class FaultDriver {
   readonly #calls = new Map<string, Fault & { readonly kind: "call" }>();
   readonly #crashes = new Map<string, Fault & { readonly kind: "crash" }>();
   readonly #counts = new Map<string, number>();
-  readonly #outages = new Map<Fault & { readonly kind: "outage" }, number>();
+  readonly #outages = new Map<Outage, number>();
   #healed = false;
 
   constructor(simulation: Simulation) {
@@ -34,6 +37,7 @@ export class FaultDriver {
           world.after(Math.min(fault.atMs, fault.windowMs), () => {
             if (this.#healed) return;
             this.#note(fault, "rollback");
+            this.#trouble(null, 0, { isBlind: false });
             this.#simulation.auditor.rolledBack(snapshot.restore());
           });
         });
@@ -55,12 +59,36 @@ export class FaultDriver {
     this.#counts.set(key, nth);
     const fault = this.#calls.get(`${key}/${nth}`) ?? null;
     const crash = this.#crashes.get(`${key}/${nth}`) ?? null;
-    if (fault !== null) this.#note(fault, `call ${fault.effect}`);
+    if (fault !== null) {
+      this.#note(fault, `call ${fault.effect}`);
+      this.#trouble(slot, fault.delayMs, { isOfProcess: true, isBlind: method === "observeLeases" });
+    }
     if (crash !== null) {
       this.#note(crash, `crash ${crash.when}`);
       this.#simulation.slots.restart(slot, crash);
     }
     return fault === null && crash === null ? NOTHING : { fault, crash };
+  }
+
+  /** From now on nothing of a slot gets through, for more than a lease. */
+  cut(slot: number): void {
+    const { world, plan } = this.#simulation;
+    this.#cutOff({ slot, mode: "black-hole", forMs: 1.6 * plan.settings.leaseMs }, world.nowMs);
+  }
+
+  #cutOff(outage: Outage, nowMs: number): void {
+    this.#outages.set(outage, nowMs + outage.forMs);
+    this.#trouble(outage.slot, outage.forMs);
+  }
+
+  #trouble(
+    slot: number | null,
+    forMs: number,
+    kind: { readonly isOfProcess?: boolean; readonly isBlind?: boolean } = {},
+  ): void {
+    const { isOfProcess = false, isBlind = true } = kind;
+    const { world, health } = this.#simulation;
+    health.trouble(slot, { fromMs: world.nowMs, untilMs: world.nowMs + forMs, isOfProcess, isBlind });
   }
 
   outageOf(slot: number): "refused" | "black-hole" | null {
@@ -77,6 +105,7 @@ export class FaultDriver {
     this.#healed = true;
     this.#outages.clear();
     const { nowMs } = this.#simulation.world;
+    this.#simulation.health.heal(nowMs);
     for (const process of this.#simulation.slots.alive()) {
       process.pausedUntilMs = Math.min(process.pausedUntilMs, nowMs);
       process.blockedUntilMs = Math.min(process.blockedUntilMs, nowMs);
@@ -89,7 +118,7 @@ export class FaultDriver {
     const { world, slots, reach, plan } = this.#simulation;
     if (fault.kind === "outage") {
       this.#note(fault, `outage ${fault.mode}`);
-      this.#outages.set(fault, world.nowMs + fault.forMs);
+      this.#cutOff(fault, world.nowMs);
       return;
     }
     if (fault.kind === "clock-step") {
@@ -115,11 +144,13 @@ export class FaultDriver {
         return;
       case "pause":
         process.pausedUntilMs = world.nowMs + fault.forMs;
+        this.#trouble(fault.slot, fault.forMs, { isOfProcess: true });
         world.after(fault.forMs, () => world.release());
         if (fault.forMs > plan.settings.leaseMs && process.host.running.size > 0) reach.met("pause beyond the lease");
         return;
       case "block":
         process.blockedUntilMs = world.nowMs + fault.forMs;
+        this.#trouble(fault.slot, fault.forMs, { isOfProcess: true });
         world.after(fault.forMs, () => world.release());
         return;
       case "deaf":
@@ -170,6 +201,7 @@ export class Slots {
     const unloadable = new Set(code === "broken" ? BUNDLES.slice(0, 1) : []);
     const process = new SimulatedProcess(this.#simulation, { slot, number, unloadable });
     this.#current[slot] = process;
+    this.#simulation.health.restarted(slot);
     this.all.push(process);
   }
 
@@ -199,6 +231,11 @@ export class Slots {
       process.kill();
       this.restart(process.slot, how);
     });
+  }
+
+  noteLook({ caller, sentAtMs }: Call): void {
+    const process = this.#current[caller.slot];
+    if (process?.name === caller.name) process.lookedAtMs = sentAtMs;
   }
 
   /** Every slot runs, with code that can load everything. */

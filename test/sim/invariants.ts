@@ -17,10 +17,14 @@ export const INVARIANTS = {
   S15: "an execution has at most one attempt, written at its end and never changed",
   S16: "a job is given back or finished only when its handler has ended",
   S17: "a process that has ended does nothing, and no error of it goes unhandled",
+  S18: "a recovered job is claimed alone, with its start written, and runs in a process of its own",
+  S19: "nothing looks dead to who has not looked at it for a whole lease, without a gap",
+  S20: "nothing is taken from a process that is well",
   L1: "once healed, every job comes to its end and every schedule's run too",
   L2: "no job is executed without bound",
   L3: "the jobs of a dead process are taken back within two leases, two looks and a term of leadership",
   L4: "every instant of a schedule is accounted for: run, overlapped, missed or superseded",
+  L6: "a cancel request reaches the handler of a process that is well with the next renewal",
   L5: "a graceful stop of a healthy process ends in time and leaves nothing of it behind",
 } as const;
 export type Invariant = keyof typeof INVARIANTS;

@@ -57,8 +57,11 @@ export type Fault = { readonly id: string } & (
       readonly slot: number;
       readonly method: string;
       readonly nth: number;
-      /** `late`: the caller has given up when the statement is carried out. `slow`: it takes its time both ways. */
-      readonly effect: "rejected" | "serialization" | "lost-request" | "lost-reply" | "late" | "slow";
+      /**
+       * `late`: the caller has given up when the statement is carried out. `slow`: it takes its time both ways.
+       * `last-words`: as slow on its way back, and nothing else gets through for more than a lease.
+       */
+      readonly effect: "rejected" | "serialization" | "lost-request" | "lost-reply" | "late" | "slow" | "last-words";
       readonly delayMs: number;
     }
   | {

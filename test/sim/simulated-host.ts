@@ -73,6 +73,7 @@ export class SimulatedHost implements HandlerHost {
       outcome,
       abort: (reason) => {
         run.abortedFor = reason;
+        simulation.auditor.handlerAsked(run, reason);
         if (reason === "time-out") simulation.reach.met("handler timed out");
         this.#note(run, `abort ${reason}`);
         this.#onThread(run, HOP_MS + ABORT_TAKES_MS, () => this.#obey(run, stepOf(request)));
@@ -101,6 +102,8 @@ export class SimulatedHost implements HandlerHost {
       );
     }
     if (step.ends === "hangs") return;
+    // Half of those that do not listen never end by themselves.
+    if (step.ends === "ignores-abort" && run.token % 2n === 0n) return;
     const takesMs = step.ends === "ignores-abort" ? step.takesMs * 3 + 1_000 : step.takesMs;
     this.#onThread(run, takesMs, () => this.#come(run, step.ends));
   }

@@ -20,6 +20,9 @@ export class SimulatedProcess implements Caller {
   readonly random: Stream;
   /** By token: this process's time before the last claim or renewal was sent whose answer it has heard. */
   readonly confirmedMs = new Map<DispatchToken, number>();
+  /** Of the world: its last look at the leases set out then. */
+  lookedAtMs = 0;
+  readonly bornAtMs: number;
   alive = true;
   crashed = false;
   stopping = false;
@@ -28,7 +31,6 @@ export class SimulatedProcess implements Caller {
   pausedUntilMs = 0;
   blockedUntilMs = 0;
   role: WorkerRole | null = null;
-  readonly #bornMs: number;
   readonly #rate: number;
   readonly #originMs: number;
   readonly #listeners = new Set<{ onRing(topic: DoorbellTopic): void; onGap(): void }>();
@@ -44,14 +46,14 @@ export class SimulatedProcess implements Caller {
     this.workerId = countingIds((boot.slot + 1) * 0x1000 + boot.number).workerId();
     this.random = subStream(plan.seed, `process ${boot.slot}.${boot.number}`);
     this.host = new SimulatedHost(this, boot.unloadable);
-    this.#bornMs = world.nowMs;
+    this.bornAtMs = world.nowMs;
     this.#rate = 1 + (this.random.next() * 2 - 1) * plan.settings.drift;
     this.#originMs = this.random.whole(0, 1_000_000);
     this.#start(boot);
   }
 
   monotonicMs(): number {
-    return this.#originMs + (this.simulation.world.nowMs - this.#bornMs) * this.#rate;
+    return this.#originMs + (this.simulation.world.nowMs - this.bornAtMs) * this.#rate;
   }
 
   heldUntilMs(onThread: boolean): number {

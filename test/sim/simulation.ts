@@ -5,6 +5,7 @@ import type { DoorbellTopic } from "../../runtime/protocol/ports/transport.ts";
 import { Auditor } from "./auditor.ts";
 import { Client } from "./client.ts";
 import { FaultDriver, Slots } from "./fault-driver.ts";
+import { Health } from "./health.ts";
 import type { Plan } from "./plan.ts";
 import { Reach } from "./reach.ts";
 import { declareTypes } from "./scene.ts";
@@ -19,6 +20,7 @@ export class Simulation {
   readonly reach = new Reach();
   readonly ids = countingIds(0xc);
   readonly faults: FaultDriver;
+  readonly health: Health;
   readonly slots: Slots;
   readonly auditor: Auditor;
   readonly client: Client;
@@ -30,6 +32,7 @@ export class Simulation {
     this.store = createMemoryStore(this.database, { ring: (topic) => this.ring(topic) });
     declareTypes(this.database, { revision: 1, narrow: plan.settings.narrow });
     this.faults = new FaultDriver(this);
+    this.health = new Health({ slots: plan.settings.slots, blindMs: 3 * plan.settings.recoveryMs + 1_000 });
     this.slots = new Slots(this);
     this.auditor = new Auditor(this);
     this.client = new Client(this);
