@@ -102,7 +102,7 @@ spec:
 }
 
 function jobSpec({ ledger, sink }: ProjectSettings, isolation: string, version: number) {
-  return { handler: "work.ts", policy: "stubborn", isolation, timeout: "2m", settings: { ledger, sink, version } };
+  return { handler: "work.ts", policy: "stubborn", isolation, timeout: "10m", settings: { ledger, sink, version } };
 }
 
 /** YAML is a superset of JSON. */

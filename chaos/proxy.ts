@@ -204,5 +204,8 @@ export class FaultProxy {
 }
 
 function reset(socket: Socket): void {
-  if (!socket.destroyed) socket.resetAndDestroy();
+  if (socket.destroyed) return;
+  // libuv refuses a reset while an orderly end is under way (uv_tcp_close_reset), and Node then never closes the handle.
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }

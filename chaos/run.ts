@@ -200,6 +200,7 @@ async function shake(site: Site): Promise<RunSummary> {
           types,
           keyedTypes: keyed,
           jobsPerSecond: options.jobsPerSecond,
+          leaseMs: options.leaseMs,
           ledger: clientLedger,
         },
         timeUp.signal,

@@ -5,6 +5,8 @@ import { type SeededRandom, seededRandom } from "./random.ts";
 const ANSWER_LIMIT_MS = 8_000;
 /** Above the size up to which payloads travel with the job's row. */
 const LARGE_PAYLOAD_CHARACTERS = 4_000;
+/** Of 100 jobs, those that take longer than a lease, so that others take them while they still run. */
+const LONG_PERCENT = { short: 4, long: 2 } as const;
 /** Ids to choose from when something is to be cancelled. */
 const REMEMBERED = 40;
 /** With an idempotency key an unknown outcome is asked again, so often at most. */
@@ -21,6 +23,7 @@ export interface WorkloadSettings {
   /** Job types with a concurrency key in their payload. */
   readonly keyedTypes: readonly string[];
   readonly jobsPerSecond: number;
+  readonly leaseMs: number;
   readonly ledger: LedgerWriter;
 }
 
@@ -68,7 +71,11 @@ function drawJobs(random: SeededRandom, settings: WorkloadSettings, client: Clie
       type: random.pick(isKeyed ? settings.keyedTypes : settings.types),
       payload: {
         tag,
-        ms: random.chance(45) ? random.between(5, 400) : random.between(400, 3_000),
+        ms: random.chance(settings.leaseMs > 15_000 ? LONG_PERCENT.long : LONG_PERCENT.short)
+          ? random.between(Math.round(settings.leaseMs * 1.1), settings.leaseMs * 2)
+          : random.chance(45)
+            ? random.between(5, 400)
+            : random.between(400, 3_000),
         fail: fails ? -1 : random.chance(8) ? random.between(1, 3) : 0,
         ...(isKeyed ? { key: `key-${random.between(1, 5)}` } : {}),
         ...(random.chance(2) ? { padding: "x".repeat(LARGE_PAYLOAD_CHARACTERS) } : {}),

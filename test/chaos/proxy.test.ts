@@ -132,6 +132,21 @@ test("a server that is away resets the client", async () => {
   await eventually("the client to be forgotten", async () => proxy.connections === 0);
 });
 
+test("a connection that its server is just ending is gone after a reset, too", async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const client = await open();
+    client.on("error", () => {});
+    await echo(client, "before");
+    const gone = new Promise((resolve) => client.once("close", resolve));
+    client.resume();
+    accepted.at(-1)?.end();
+    await proxy.setMode({ kind: "reset" });
+    await gone;
+    await proxy.setMode({ kind: "pass" });
+  }
+  await eventually("every connection to be forgotten", async () => proxy.connections === 0);
+});
+
 async function open(): Promise<Socket> {
   const client = connect(proxy.port, "127.0.0.1");
   clients.push(client);

@@ -19,7 +19,7 @@ const TICK_MS = 50;
 export const VERSION = 0;
 
 let file: number | null = null;
-let sink: Promise<pg.Client> | null = null;
+let sink: pg.Pool | null = null;
 
 export default defineHandler<Work>(async ({ tag, ms, fail = 0, key }, ctx) => {
   const ledger = String(ctx.settings.ledger);
@@ -56,19 +56,12 @@ export default defineHandler<Work>(async ({ tag, ms, fail = 0, key }, ctx) => {
 /** Offers an effect to the store that compares tokens; false: it has seen a newer one. */
 async function offerEffect(address: string, job: string, fence: string): Promise<boolean> {
   sink ??= openSink(address);
-  try {
-    const client = await sink;
-    const { rows } = await client.query<{ accepted: boolean }>("select sink.offer($1, $2) as accepted", [job, fence]);
-    return rows[0]?.accepted === true;
-  } catch (error) {
-    sink = null;
-    throw error;
-  }
+  const { rows } = await sink.query<{ accepted: boolean }>("select sink.offer($1, $2) as accepted", [job, fence]);
+  return rows[0]?.accepted === true;
 }
 
-async function openSink(address: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: address, application_name: "chaos-handler" });
-  client.on("error", () => (sink = null));
-  await client.connect();
-  return client;
+function openSink(address: string): pg.Pool {
+  const pool = new pg.Pool({ connectionString: address, application_name: "chaos-handler", max: 3 });
+  pool.on("error", () => {});
+  return pool;
 }
