@@ -41,13 +41,21 @@ class LightAbortController {
   }
 }
 
-/** Everything that is made during `run`, which must be synchronous, has light signals. */
-export function withLightAborts(run: () => void): void {
+/** Everything that is made from now on until what is returned is called has light signals. */
+export function useLightAborts(): () => void {
   const { AbortController } = globalThis;
   globalThis.AbortController = LightAbortController as unknown as typeof AbortController;
+  return () => {
+    globalThis.AbortController = AbortController;
+  };
+}
+
+/** Everything that is made during `run`, which must be synchronous, has light signals. */
+export function withLightAborts(run: () => void): void {
+  const restore = useLightAborts();
   try {
     run();
   } finally {
-    globalThis.AbortController = AbortController;
+    restore();
   }
 }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { useLightAborts } from "../sim/light-abort.ts";
 import { describeWorld } from "./description.ts";
 import { type Action, World, type WorldRules } from "./world.ts";
 
@@ -21,6 +22,19 @@ type Path = readonly Action[];
  * real code cannot be copied in the middle of a wait; a state is reached again by taking its path once more.
  */
 export async function explore(rules: WorldRules, depth: number): Promise<Exploration> {
+  // Nothing here waits for more than other microtasks, so nobody else meets what is put aside.
+  const restore = useLightAborts();
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  try {
+    return await exploreLevels(rules, depth);
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+    restore();
+  }
+}
+
+async function exploreLevels(rules: WorldRules, depth: number): Promise<Exploration> {
   const seen = new Set<string>([fingerprint(await new World(rules).open())]);
   let frontier: Path[] = [[]];
   let steps = 0;
