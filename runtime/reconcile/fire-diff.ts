@@ -13,7 +13,7 @@ import {
   type Stretch,
 } from "../time/fire-set.ts";
 import { nextFire } from "../time/next-fire.ts";
-import { formatLocal } from "../time/time-zone.ts";
+import { findZoneSpan, formatLocal } from "../time/time-zone.ts";
 import type { Desired } from "./desired.ts";
 import { compareFires, type FireChanges } from "./fire-pairing.ts";
 
@@ -26,7 +26,7 @@ export interface FireDiffLimits {
   readonly listed: number;
 }
 
-export const FIRE_DIFF_LIMITS: FireDiffLimits = { eachSchedule: 25_000, together: 1_000_000, listed: 100 };
+export const FIRE_DIFF_LIMITS: FireDiffLimits = { eachSchedule: 25_000, together: 500_000, listed: 100 };
 /** Parts of the stretch in the load's chart. */
 const CHART_CELLS = 56;
 
@@ -98,9 +98,11 @@ export function diffFires(request: FireDiffRequest): FireDiff {
   const after = schedulesByName(desired.objects);
   const names = [...new Set([...before.keys(), ...after.keys()])].sort();
   // What changes is counted first: it is what the plan is about.
-  const isSame = (name: string) => sameText(before.get(name), after.get(name));
+  const same = new Set(names.filter((name) => sameText(before.get(name), after.get(name))));
+  const isSame = (name: string) => same.has(name);
   const ordered = [...names.filter((name) => !isSame(name)), ...names.filter(isSame)];
 
+  const firesOf = createCounter(stretch);
   const loads = { before: [] as NamedFires[], after: [] as NamedFires[] };
   const schedules: ScheduleFires[] = [];
   let left = limits.together;
@@ -113,8 +115,8 @@ export function diffFires(request: FireDiffRequest): FireDiff {
       continue;
     }
     const limit = Math.min(limits.eachSchedule, left);
-    const afterFires = firesOf(next, stretch, limit);
-    const beforeFires = isSame(name) || sameTiming(old, next) ? afterFires : firesOf(old, stretch, limit);
+    const afterFires = firesOf(next, limit);
+    const beforeFires = isSame(name) || sameTiming(old, next) ? afterFires : firesOf(old, limit);
     left -= afterFires.fires.length + (beforeFires === afterFires ? 0 : beforeFires.fires.length);
     loads.before.push({ name, fires: beforeFires.fires });
     loads.after.push({ name, fires: afterFires.fires });
@@ -141,10 +143,17 @@ function schedulesByName(objects: readonly (ProjectObject | AppliedState["object
   return new Map(objects.flatMap((object) => (object.kind === "Schedule" ? [[object.name, object] as const] : [])));
 }
 
-/** Suspended ones don't fire. */
-function firesOf(schedule: ScheduleObject | undefined, stretch: Stretch, limit: number): FireSet {
-  if (schedule === undefined || schedule.spec.suspend) return noFires(stretch);
-  return collectFires(schedule.spec.timing, stretch, limit);
+/** Counts fires, those of equal timings once: many schedules say `0 3 * * *`. Suspended ones don't fire. */
+function createCounter(stretch: Stretch): (schedule: ScheduleObject | undefined, limit: number) => FireSet {
+  const known = new Map<string, FireSet>();
+  const none = noFires(stretch);
+  return (schedule, limit) => {
+    if (schedule === undefined || schedule.spec.suspend) return none;
+    const key = `${limit} ${canonicalJson(schedule.spec.timing as unknown as Json)}`;
+    const counted = known.get(key) ?? collectFires(schedule.spec.timing, stretch, limit);
+    known.set(key, counted);
+    return counted;
+  };
 }
 
 /** The place in the files is no part of a schedule. */
@@ -222,8 +231,9 @@ function noteSchedule(
   return [...notes, ...noteClockChanges(timing, timeZone, stretch)];
 }
 
+/** The number of a day on the zone's clocks. */
 function dayIn(timeZone: string): (instant: number) => string {
-  return (instant) => formatLocal(new Date(instant), timeZone).slice(0, 10);
+  return (instant) => String(Math.floor((instant + findZoneSpan(timeZone, instant).offset) / 86_400_000));
 }
 
 function summarizeLoad(load: FireLoad, { after, until }: Stretch): LoadSummary {
