@@ -141,7 +141,9 @@ export function convertDocument(root: Node): Conversion {
           message: `the key "${shorten(key)}" stands twice in one mapping`,
           offset: startOf(pair.key),
           path: [...path, key],
-          hint: "Keep one of the two.",
+          hint: isEnvelopeKey(path, key)
+            ? "Two documents in one file have a line --- between them: is one missing here?"
+            : "Keep one of the two.",
           other: startOf(first),
         });
         continue;
@@ -254,4 +256,9 @@ function startOf(node: unknown): number {
 
 function shorten(key: string): string {
   return key.length > 60 ? `${key.slice(0, 60)}…` : key;
+}
+
+/** Twice at the top of a document: mostly two documents that nothing parts. */
+function isEnvelopeKey(path: Path, key: string): boolean {
+  return path.length === 0 && (key === "apiVersion" || key === "kind");
 }

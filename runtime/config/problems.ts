@@ -29,7 +29,10 @@ export function toPointer(path: Path): string {
   return path.map((segment) => `/${escapePointer(segment)}`).join("");
 }
 
-/** By file, line and column; equal ones once. */
+/** Most problems that are told of one file: after these the first ones are what to mend. */
+const MOST_IN_A_FILE = 100;
+
+/** By file, line and column; equal ones once; of one file a hundred, and how many more there are. */
 export function sortProblems(problems: readonly Problem[]): readonly Problem[] {
   const sorted = [...problems].sort(
     (left, right) =>
@@ -39,10 +42,38 @@ export function sortProblems(problems: readonly Problem[]): readonly Problem[] {
       compareText(left.code, right.code) ||
       compareText(left.message, right.message),
   );
-  return sorted.filter((problem, index) => {
+  const distinct = sorted.filter((problem, index) => {
     const before = sorted[index - 1];
     return before === undefined || JSON.stringify(before) !== JSON.stringify(problem);
   });
+  const files = new Map<string, Problem[]>();
+  for (const problem of distinct) {
+    const own = files.get(problem.file);
+    if (own === undefined) files.set(problem.file, [problem]);
+    else own.push(problem);
+  }
+  return [...files.values()].flatMap(shorten);
+}
+
+/** Lists that were shortened before are taken as they are, so that sorting twice counts once. */
+function shorten(problems: readonly Problem[]): readonly Problem[] {
+  const told = problems.filter(({ code }) => code !== "TURNO_CONFIG_MORE");
+  const first = told[MOST_IN_A_FILE];
+  if (first === undefined) return problems;
+  const hidden = told.slice(MOST_IN_A_FILE);
+  const severity = hasErrors(hidden) ? "error" : "warning";
+  const message = `${hidden.length} more problems in this file are not shown`;
+  return [
+    ...told.slice(0, MOST_IN_A_FILE),
+    {
+      ...first,
+      code: "TURNO_CONFIG_MORE",
+      severity,
+      path: "",
+      message,
+      hint: "Mend the first ones; the others may go with them.",
+    },
+  ];
 }
 
 export function hasErrors(problems: readonly Problem[]): boolean {

@@ -27,35 +27,48 @@ export function formatReport(problems: readonly Problem[], format: ReportFormat,
   }
 }
 
-/** The line of a problem with a caret under its column; null when the line may hold a secret or is not there. */
-export function excerptOf(
-  problem: Problem,
-  problems: readonly Problem[],
-  files: ReportOptions["files"],
-): string | null {
-  const content = files.get(problem.file);
-  const secret = problems.some(
-    ({ code, file, line }) => code === "TURNO_CONFIG_SECRET" && file === problem.file && line === problem.line,
-  );
-  if (content === undefined || secret) return null;
-  const text = typeof content === "string" ? content : new TextDecoder().decode(content);
-  const line = (text.replace(/^\ufeff/, "").split("\n")[problem.line - 1] ?? "").replace(/\r$/, "");
-  if (line.trim() === "" || problem.code === "TURNO_CONFIG_ENCODING") return null;
-  // A long line is shown around its column.
-  const start = Math.max(0, problem.column - 80);
-  const shown = line.slice(start, start + 140);
-  const before = shown.slice(0, problem.column - 1 - start);
-  const number = String(problem.line).padStart(5);
-  const caret = `${" ".repeat(5)} | ${before.replaceAll(/[^\t]/gu, " ")}^`;
-  return `${number} | ${printable(shown)}\n${caret}`;
+/** Shows the lines of problems; each file is taken apart once. */
+function createExcerpts(problems: readonly Problem[], files: ReportOptions["files"]) {
+  const secrets = new Set(problems.filter(({ code }) => code === "TURNO_CONFIG_SECRET").map(placeOf));
+  const linesOf = new Map<string, readonly string[]>();
+
+  function readLines(file: string): readonly string[] {
+    const known = linesOf.get(file);
+    if (known !== undefined) return known;
+    const content = files.get(file) ?? "";
+    const text = typeof content === "string" ? content : new TextDecoder().decode(content);
+    const lines = text.replace(/^\ufeff/, "").split("\n");
+    linesOf.set(file, lines);
+    return lines;
+  }
+
+  /** The line with a caret under its column; null when the line may hold a secret or is not there. */
+  return (problem: Problem): string | null => {
+    if (problem.code === "TURNO_CONFIG_ENCODING" || problem.code === "TURNO_CONFIG_MORE") return null;
+    if (secrets.has(placeOf(problem))) return null;
+    const line = (readLines(problem.file)[problem.line - 1] ?? "").replace(/\r$/, "");
+    if (line.trim() === "") return null;
+    // A long line is shown around its column.
+    const start = Math.max(0, problem.column - 80);
+    const shown = line.slice(start, start + 140);
+    const before = shown.slice(0, problem.column - 1 - start);
+    const number = String(problem.line).padStart(5);
+    const caret = `${" ".repeat(5)} | ${before.replaceAll(/[^\t]/gu, " ")}^`;
+    return `${number} | ${printable(shown)}\n${caret}`;
+  };
+}
+
+function placeOf({ file, line }: Problem): string {
+  return `${file}:${line}`;
 }
 
 function formatText(problems: readonly Problem[], { files, colour }: ReportOptions): string {
   const paint = (code: number, text: string): string => (colour ? `\u001b[${code}m${text}\u001b[0m` : text);
+  const excerptOf = createExcerpts(problems, files);
   const blocks = problems.map((problem) => {
     const place = paint(1, printable(`${problem.file}:${problem.line}:${problem.column}`));
     const severity = problem.severity === "error" ? paint(31, "error") : paint(33, "warning");
-    const excerpt = excerptOf(problem, problems, files);
+    const excerpt = excerptOf(problem);
     const lines = [`${place} ${severity} ${printable(problem.message)} ${paint(2, `[${problem.code}]`)}`];
     if (excerpt !== null) lines.push(excerpt);
     if (problem.hint !== null) lines.push(`        ${paint(36, formatHint(problem))}`);

@@ -20,6 +20,7 @@ export const ERROR_CODES = {
   TURNO_CONFIG_ENCODING: "A file is not UTF-8 text.",
   TURNO_CONFIG_EMPTY: "A file declares nothing.",
   TURNO_CONFIG_LIMIT: "A file is larger, deeper or expands to more than Turno reads.",
+  TURNO_CONFIG_MORE: "A file has more problems than are shown.",
   TURNO_CONFIG_TAG: "A file uses a YAML tag or another version of YAML.",
   TURNO_CONFIG_ALIAS: "An alias names no anchor, or contains itself.",
   TURNO_CONFIG_KEY: "A key is not allowed: it is not text, a merge key, not normalized or dangerous.",

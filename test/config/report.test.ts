@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { sortProblems } from "../../runtime/config/problems.ts";
 import { formatReport, type ReportFormat } from "../../runtime/config/report.ts";
 import { declare, load, PROJECT } from "./project-files.ts";
 
@@ -91,4 +92,18 @@ test("control characters of a file don't reach the terminal, and long lines are 
   expect(Math.max(...text.split("\n").map((line) => line.length))).toBeLessThan(200);
   const [, excerpt = "", caret = ""] = text.split("\n");
   expect(excerpt.slice(caret.indexOf("^")).startsWith("nonsense")).toBe(true);
+});
+
+test("of one file a hundred problems are told, and how many more there are, however often they are sorted", () => {
+  const { problems: many } = load(`a: b\n${"a: b\n".repeat(3_000)}`);
+  expect(many).toHaveLength(101);
+  expect(many.at(-1)).toMatchObject({ code: "TURNO_CONFIG_MORE", severity: "error" });
+  expect(many.at(-1)?.message).toMatch(/^29\d\d more problems in this file are not shown$/);
+  expect(sortProblems([...many])).toEqual(many);
+});
+
+test("a forgotten line between two documents is what repeated envelope keys hint at", () => {
+  const { problems: found } = load(`${declare("Queue", "a", "{}")}${declare("Queue", "b", "{}")}`);
+  expect(found.find(({ path }) => path === "/kind")?.hint).toContain("---");
+  expect(found.find(({ path }) => path === "/spec")?.hint).toBe("Keep one of the two.");
 });
