@@ -86,7 +86,9 @@ export async function prepareRequests(
 ): Promise<{ readonly requests: readonly JobRequest[] } | { readonly problems: readonly RequestProblem[] }> {
   const limits = checkLimits(requests);
   if (limits.length > 0) return { problems: limits };
-  const types = await store.loadJobTypes([...new Set(requests.map((request) => request.type))]);
+  // What is no name is no type either, and the database could not even be asked for it.
+  const names = new Set(requests.map((request) => request.type).filter((type) => NAME_PATTERN.test(type)));
+  const types = await store.loadJobTypes([...names]);
   const problems = requests.flatMap((request, index) => checkDeclared({ request, index, types, validatePayload }));
   if (problems.length > 0) return { problems };
   const keyed = requests.map((request) => withKeys(request, types.get(request.type)));
