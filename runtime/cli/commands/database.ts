@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { access, constants, statfs } from "node:fs/promises";
 import type { Command } from "commander";
 import { checkSchema, migrate } from "../../adapters/postgres/migrate.ts";
@@ -59,6 +60,7 @@ export function addDatabaseCommands(program: Command, io: CommandIo, setExitCode
     .command("doctor")
     .description("check what Turno needs here: Node, files, disk, database, workers")
     .option("--dir <folder>", "the project's folder (default: here)")
+    .option("--data <folder>", "where the state lies, as up was told (default: .turno)")
     .option("--json", "print JSON")
     .action(async (options: DatabaseOptions) => {
       const logger = openProcessLogger(io, { level: "error" });
@@ -90,7 +92,7 @@ async function examine(io: CommandIo, options: DatabaseOptions, logger: Logger):
   };
   let project: Project | null = null;
   await look("project", async () => {
-    project = await openProject(io, { dir: options.dir });
+    project = await openProject(io, { dir: options.dir, data: options.data });
     const { state, problems } = await loadWholeProject(project);
     if (hasErrors(problems)) return { status: "failed", detail: `${problems.length} problems; run turno validate` };
     return { status: "ok", detail: `${state?.objects.length ?? 0} objects in ${project.paths.root}` };
@@ -98,7 +100,9 @@ async function examine(io: CommandIo, options: DatabaseOptions, logger: Logger):
   if (project === null) return findings;
   const { paths } = project as Project;
   await look("disk", async () => {
-    const disk = await statfs(paths.root);
+    // The state may lie on a disk of its own.
+    const folder = existsSync(paths.turno) ? paths.turno : paths.root;
+    const disk = await statfs(folder);
     const free = disk.bavail * disk.bsize;
     const space = `${(free / 1e9).toFixed(1)} GB free`;
     const isWritable = await access(paths.root, constants.W_OK).then(
