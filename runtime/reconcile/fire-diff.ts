@@ -12,8 +12,9 @@ import {
   noFires,
   type Stretch,
 } from "../time/fire-set.ts";
-import { nextFire } from "../time/next-fire.ts";
+import { calendarSkipsBetween, nextFire } from "../time/next-fire.ts";
 import { findZoneSpan, formatLocal } from "../time/time-zone.ts";
+import type { Timing } from "../time/timing.ts";
 import type { Desired } from "./desired.ts";
 import { compareFires, type FireChanges } from "./fire-pairing.ts";
 
@@ -228,7 +229,25 @@ function noteSchedule(
   if (comparedUntil !== null) {
     notes.push(`fires too often to be compared to the end: compared until ${instantText(comparedUntil)}`);
   }
-  return [...notes, ...noteClockChanges(timing, timeZone, stretch)];
+  return [...notes, ...noteCalendars(timing, stretch), ...noteClockChanges(timing, timeZone, stretch)];
+}
+
+/** Instants that calendars leave out are counted up to this many. */
+const COUNTED_SKIPS = 1_000;
+
+/** `Calendar/feriados-br leaves out 2 fires, the first on 2026-12-25`. */
+function noteCalendars(timing: Timing, { after, until }: Stretch): readonly string[] {
+  const skips = calendarSkipsBetween(timing, { from: after, to: until, limit: COUNTED_SKIPS });
+  const byCalendar = new Map<string | null, { count: number; first: Date }>();
+  // They come newest first, so the last of each is its first.
+  for (const { at, calendar } of skips) {
+    byCalendar.set(calendar, { count: (byCalendar.get(calendar)?.count ?? 0) + 1, first: at });
+  }
+  return [...byCalendar].map(([calendar, { count, first }]) => {
+    const who = calendar === null ? "its included calendars leave out" : `Calendar/${calendar} leaves out`;
+    const amount = `${skips.length < COUNTED_SKIPS ? "" : "at least "}${count} ${count === 1 ? "fire" : "fires"}`;
+    return `${who} ${amount}, the first at ${instantText(first)}`;
+  });
 }
 
 /** The number of a day on the zone's clocks. */

@@ -107,6 +107,21 @@ describe("the fires of two revisions", () => {
     ]);
   });
 
+  it("shows what a calendar takes away, and how much it leaves out", () => {
+    const calendar = { name: "holidays", dates: ["2026-07-08", "2026-07-09"], ranges: [], weekdays: [] };
+    const calendars = { timeZone: "UTC", include: [], exclude: [calendar] };
+    const timing = { ...cron("0 1 * * *").timing, calendars };
+    const { schedules } = diff([schedule("s")], [schedule("s", { timing })], WEEK);
+    expect(schedules).toMatchObject([
+      {
+        before: 7,
+        after: 5,
+        removed: ["2026-07-08T01:00:00Z", "2026-07-09T01:00:00Z"],
+        notes: ["Calendar/holidays leaves out 2 fires, the first at 2026-07-08T01:00:00Z"],
+      },
+    ]);
+  });
+
   it("does not count what follows from the ends of runs", () => {
     const { schedules } = diff(
       [],

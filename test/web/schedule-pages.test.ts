@@ -159,3 +159,43 @@ it("shows text from files as text, without inline style or script", async () => 
     expect(body.replaceAll(/"[^"]*"/g, '""')).not.toMatch(/<[^>]+ (style|on[a-z]+)=/);
   }
 });
+
+describe("the API of a schedule", () => {
+  const get = async (path: string, from = app()) => {
+    const response = await from.request(path);
+    return { status: response.status, body: await response.json() };
+  };
+
+  it("gives one schedule as the list does, with when it was declared and the time", async () => {
+    const { body } = await get("/api/recurring-jobs/nightly");
+    expect(body).toMatchObject({ name: "nightly", job: EVIL, timeZone: "Europe/Berlin" });
+    expect(body).toMatchObject({ declaredAt: NOW.toISOString(), now: NOW.toISOString() });
+    expect(body).not.toHaveProperty("timingHash");
+    expect((await get("/api/recurring-jobs/nightly", app({ record: null }))).body).toMatchObject({
+      code: "TURNO_SCHEDULE_NOT_FOUND",
+    });
+  });
+
+  it("gives what became of its instants, page by page", async () => {
+    const asked: unknown[] = [];
+    const history = {
+      loadSchedule: async () => null,
+      listRecords: async (request: { readonly limit: number }) => {
+        asked.push(request);
+        return RECORDS.slice(0, request.limit);
+      },
+    };
+    const { app: from } = createTestApp({ history });
+    const path = "/api/recurring-jobs/nightly/fires";
+    const first = await get(`${path}?from=2026-09-01T00:00:00Z&limit=2`, from);
+    expect(first.body.items).toMatchObject([{ outcome: "fired" }, { outcome: "overlapped", blockedBy: JOB.id }]);
+    await get(`${path}?cursor=${first.body.nextCursor}`, from);
+    expect(asked).toMatchObject([
+      { schedule: "nightly", from: new Date("2026-09-01T00:00:00Z"), limit: 2 },
+      { to: new Date(NOW.getTime() - 2 * HOUR_MS - 1), limit: 50 },
+    ]);
+    expect((await get(path, from)).body.nextCursor).toBeNull();
+    expect((await get(`${path}?from=noon`, from)).status).toBe(400);
+    expect((await get(`${path}?cursor=x`, from)).status).toBe(400);
+  });
+});
