@@ -1,7 +1,6 @@
-import { type Exploration, explore } from "./explore.ts";
 import type { WorldRules } from "./world.ts";
 
-export { explore };
+export { explore } from "./explore.ts";
 
 const RULES: Omit<WorldRules, "name" | "begin"> = {
   transport: "queue",
@@ -78,19 +77,3 @@ export const SMALL_WORLDS: readonly SmallWorld[] = [
     deep: 9,
   },
 ];
-
-/** Explores every world, until one holds a violation. */
-export async function exploreAll(
-  depth: "quick" | "deep",
-  onExplored: (exploration: Exploration & { readonly ms: number }) => void = () => {},
-): Promise<readonly Exploration[]> {
-  const explorations: Exploration[] = [];
-  for (const world of SMALL_WORLDS) {
-    const startMs = performance.now();
-    const exploration = await explore(world, world[depth]);
-    explorations.push(exploration);
-    onExplored({ ...exploration, ms: performance.now() - startMs });
-    if (exploration.violation !== null) break;
-  }
-  return explorations;
-}
