@@ -149,9 +149,11 @@ function renderType(combined, schema, indent) {
 }
 
 function renderReference(combined, root) {
+  const prose = (name) => readFileSync(join(root, "schemas", `configuration-${name}.md`), "utf8").trimEnd();
   return [
-    readFileSync(join(root, "schemas", "configuration-intro.md"), "utf8").trimEnd(),
+    prose("intro"),
     ...KINDS.map((kind) => renderKind(combined, kind)),
+    prose("keys"),
     renderVariables(combined),
   ].join("\n\n");
 }

@@ -172,7 +172,7 @@ describe("what later versions have", () => {
   test.each([
     ["Policy", "{ circuitBreaker: {} }", "/spec/circuitBreaker"],
     ["Queue", "{ rateLimit: {} }", "/spec/rateLimit"],
-    ["Job", "{ handler: builtin/command, concurrencyKey: a, unique: {} }", "/spec/concurrencyKey"],
+    ["Job", "{ handler: builtin/command, settingsSchema: {} }", "/spec/settingsSchema"],
     ["Job", "{ script: x }", "/spec/script"],
     ["Job", "{ handler: builtin/command, isolation: sandbox }", "/spec/isolation"],
     ["Schedule", "{ workflow: x, cron: 0 2 * * * }", "/spec/workflow"],
@@ -200,7 +200,7 @@ describe("what later versions have", () => {
     expect(project("{ connections: {} }")).toEqual(["TURNO_CONFIG_UNKNOWN_KEY"]);
   });
 
-  test("expressions are refused wherever they stand", () => {
+  test("expressions are refused where none may stand", () => {
     const expression = "$".concat("{{ payload.x }}");
     expect(
       codes(`${JOB}---\n${declare("Schedule", "s", `{ job: x, every: 5m, payload: { a: "${expression}" } }`)}`),
