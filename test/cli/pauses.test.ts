@@ -43,14 +43,14 @@ describe("turno pause and resume", () => {
     );
     expect(paused).toMatchObject({ code: EXIT.done, err: "" });
     expect(JSON.parse(paused.out)).toMatchObject({ reason: "audit", until: "2999-01-01T00:00:00.000Z" });
-    expect(await shown()).toContain("suspended");
+    expect(await shown()).toContain("paused until 2999-01-01");
     await project.write("turno.d/nightly.yaml", SCHEDULES(false).replace("Ada", "Grace"));
     expect(await project.run("apply", "--yes")).toMatchObject({ code: EXIT.done });
-    expect(await shown()).toContain("suspended");
+    expect(await shown()).toContain("paused until");
     const resumed = await project.run("resume", "nightly");
     expect(resumed).toMatchObject({ code: EXIT.done });
     expect(resumed.out).toMatch(/^nightly {2}resumed, next fire /);
-    expect(await shown()).not.toContain("suspended");
+    expect(await shown()).not.toContain("paused");
   });
 
   test("do the same with a queue", async () => {

@@ -17,16 +17,20 @@ import {
 } from "../../runtime/adapters/postgres/execution-statements.ts";
 import { CANCEL_JOB } from "../../runtime/adapters/postgres/job-statements.ts";
 import { OBSERVE_LEASES, RECOVER_JOBS, RENEW_LEASES } from "../../runtime/adapters/postgres/lease-statements.ts";
+import { LIST_ENDED_PAUSES } from "../../runtime/adapters/postgres/pause-statements.ts";
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import {
   APPLY_STEPS,
+  FIND_REPLACED,
   LOAD_DUE_SCHEDULES,
   LOAD_ON_START,
   NEXT_DUE,
   PROMOTE_DUE,
+  RELEASE_OVERLAPS,
   RELEASE_UNHANDLED,
   WAKE_FINISHED,
 } from "../../runtime/adapters/postgres/schedule-statements.ts";
+import { LOAD_DUE_SLAS } from "../../runtime/adapters/postgres/sla-statements.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { declareJobType, jobDefinition } from "../support/declare.ts";
@@ -150,6 +154,10 @@ it("no statement of the time reads more than what is due", async () => {
     nextDue: [NEXT_DUE, []],
     promote: [PROMOTE_DUE, [50]],
     release: [RELEASE_UNHANDLED, [50]],
+    replaced: [FIND_REPLACED, [50]],
+    overlaps: [RELEASE_OVERLAPS, [50]],
+    expectations: [LOAD_DUE_SLAS, [50]],
+    endedPauses: [LIST_ENDED_PAUSES, [50]],
   };
   for (const [name, [statement, values]] of Object.entries(statements))
     expect({ name, flaws: await flaws(statement, values) }).toEqual({ name, flaws: [] });

@@ -1,10 +1,10 @@
-import { declaration, SHOWN_STATE } from "./panel-statements.ts";
+import { declaration, pauseOf, SHOWN_STATE } from "./panel-statements.ts";
 import { INSERT_FIRED, PAYLOADS_AND_COUNTERS } from "./schedule-statements.ts";
 
 /** One schedule in force, with when its declaration was applied. $1 text name. No row: none is declared. */
 export const LOAD_SCHEDULE = `
 select now() as now, s.name, o.description, s.job_type, t.queue, s.spec, s.timing_hash, s.suspended, s.next_fire_at, s.last_fire_at,
-  s.last_job_id, s.awaits_finish, ${declaration("s.object_id")} as source, v.applied_at as declared_at
+  s.last_job_id, s.awaits_finish, ${declaration("s.object_id")} as source, ${pauseOf("Schedule", "s.name")} as pause, v.applied_at as declared_at
 from turno.recurring_jobs s
 join turno.objects o on o.id = s.object_id
 left join turno.revisions v on v.source = o.source and v.number = o.introduced_in

@@ -130,6 +130,14 @@ join turno.objects o on o.id = t.object_id
 order by t.name
 limit 5000`;
 
+/** The pause over a schedule or queue as the API has it; null: none. */
+export const pauseOf = (kind: "Schedule" | "Queue", name: string): string => `(
+  select jsonb_build_object('by', p.paused_by, 'reason', p.reason,
+    'pausedAt', to_char(p.paused_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'until', to_char(p.until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+  from turno.overlays p
+  where p.kind = '${kind}' and p.name = ${name})`;
+
 /** Queues that are declared, hold jobs or are taken from, by name. */
 export const LIST_QUEUES = `
 with counts as (${LIVE_COUNTS}),
@@ -160,7 +168,7 @@ names as (
 select now() as now, n.name, q.concurrency, coalesce(q.suspended, false) as suspended, coalesce(c.scheduled, 0) as scheduled,
   coalesce(c.enqueued, 0) as enqueued, coalesce(c.processing, 0) as processing, coalesce(s.started, 0) as started,
   coalesce(o.slots, 0) as slots, coalesce(d.executions, 0) as executions, coalesce(d.failures, 0) as failures, d.mean_ms,
-  ${declaration("q.object_id")} as source
+  ${declaration("q.object_id")} as source, ${pauseOf("Queue", "n.name")} as pause
 from names n
 left join turno.queues q on q.name = n.name
 left join counts c on c.queue = n.name
@@ -173,7 +181,7 @@ limit 1000`;
 /** Schedules by name. $1 text after this name, null: from the first · $2 int limit. */
 export const LIST_SCHEDULES = `
 select now() as now, s.name, o.description, s.job_type, t.queue, s.spec, s.timing_hash, s.suspended, s.next_fire_at, s.last_fire_at,
-  s.last_job_id, s.awaits_finish, ${declaration("s.object_id")} as source
+  s.last_job_id, s.awaits_finish, ${declaration("s.object_id")} as source, ${pauseOf("Schedule", "s.name")} as pause
 from turno.recurring_jobs s
 join turno.objects o on o.id = s.object_id
 left join turno.job_types t on t.name = s.job_type and not t.removed

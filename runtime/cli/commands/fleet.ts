@@ -8,11 +8,12 @@ interface ScheduleBody {
   readonly name: string;
   readonly job: string;
   readonly timing:
-    | { readonly kind: "cron"; readonly expression: string }
+    | { readonly kind: "cron"; readonly expression: string; readonly others?: readonly string[] }
     | { readonly kind: "every"; readonly intervalMs: number; readonly from: string }
     | { readonly kind: "at"; readonly at: string };
   readonly timeZone: string;
   readonly suspended: boolean;
+  readonly pause?: { readonly until: string | null } | null;
   readonly nextFireAt: string | null;
   readonly lastFireAt: string | null;
   readonly awaitsFinish: boolean;
@@ -116,12 +117,14 @@ function notesText({ leasesFailing, handlersStuck, handlersCutOff }: WorkerBody)
 }
 
 function timingText(timing: ScheduleBody["timing"]): string {
-  if (timing.kind === "cron") return timing.expression;
+  if (timing.kind === "cron") return [timing.expression, ...(timing.others ?? [])].join(", ");
   if (timing.kind === "at") return `at ${shortInstant(timing.at)}`;
   return `every ${humanDuration(timing.intervalMs)}${timing.from === "finish" ? " from finish" : ""}`;
 }
 
 function nextText(schedule: ScheduleBody): string {
+  if (schedule.pause)
+    return schedule.pause.until === null ? "paused" : `paused until ${shortInstant(schedule.pause.until)}`;
   if (schedule.suspended) return "suspended";
   if (schedule.awaitsFinish) return "after its run";
   return schedule.nextFireAt === null ? "never" : shortInstant(schedule.nextFireAt);

@@ -194,11 +194,22 @@ export interface JobTypeView {
   readonly source: Declaration | null;
 }
 
+/** An operator's pause over the files. */
+export interface PauseView {
+  readonly by: string;
+  readonly reason: string | null;
+  readonly pausedAt: string;
+  /** Null: until somebody resumes it. */
+  readonly until: string | null;
+}
+
 export interface QueueView {
   readonly name: string;
   /** Jobs of it that may run at once on the whole fleet; null: no limit. */
   readonly concurrency: number | null;
+  /** By the files or by a pause. */
   readonly suspended: boolean;
+  readonly pause?: PauseView | null;
   readonly scheduled: number;
   readonly queued: number;
   readonly running: number;
@@ -225,7 +236,9 @@ export interface ScheduleView {
   readonly queue: string | null;
   readonly spec: ScheduleSpec;
   readonly timingHash: string;
+  /** By the files or by a pause. */
   readonly suspended: boolean;
+  readonly pause?: PauseView | null;
   readonly nextFireAt: Date | null;
   readonly lastFireAt: Date | null;
   readonly lastJobId: string | null;
