@@ -17,19 +17,21 @@ export async function checkOutCommit(request: {
   readonly folder: string;
 }): Promise<void> {
   const { project, ref, folder } = request;
-  const open = () =>
+  const open = (baseDir: string) =>
     simpleGit({
-      baseDir: project,
+      baseDir,
       timeout: { block: GIT_TIMEOUT_MS },
       maxConcurrentProcesses: 1,
       allowEnvironment: ["GIT_INDEX_FILE"],
     });
-  const git = open();
+  const git = open(project);
   try {
     const commit = (await git.raw(["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`])).trim();
     const prefix = (await git.raw(["rev-parse", "--show-prefix"])).trim();
     if (!/^[0-9a-f]{40,64}$/.test(commit)) throw new Error("there is no such commit");
-    const work = open().env({ ...ownVariables(), GIT_INDEX_FILE: join(folder, ".turno-index") });
+    // From the top: below it, git would write that part of the index alone.
+    const top = (await git.raw(["rev-parse", "--show-toplevel"])).replace(/\r?\n$/, "");
+    const work = open(top).env({ ...ownVariables(), GIT_INDEX_FILE: join(folder, ".turno-index") });
     // The project's part of the tree only, so that its files lie at the top of the folder.
     await work.raw(["read-tree", prefix === "" ? `${commit}^{tree}` : `${commit}:${prefix.replace(/\/$/, "")}`]);
     await work.raw(["checkout-index", "--all", "--quiet", `--prefix=${folder}/`]);

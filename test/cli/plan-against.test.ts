@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { cp, mkdtemp, rm } from "node:fs/promises";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { simpleGit } from "simple-git";
@@ -61,6 +61,19 @@ test("a plan against a commit compares with the project's files as that commit h
   const unknown = await project.run("plan", "--against", "git:nothing");
   expect(unknown).toMatchObject({ code: EXIT.failed, out: "" });
   expect(unknown.err).toMatch(/the project's files of git:nothing .*\[TURNO_PROJECT_UNREADABLE\]/);
+});
+
+test("a project below the top of its repository is compared with its own part of a commit", async () => {
+  const ops = join(other, "ops");
+  await cp(project.root, ops, { recursive: true });
+  await rm(join(other, "turno.yaml"));
+  const git = simpleGit({ baseDir: other });
+  await git.init().addConfig("user.name", "Ada").addConfig("user.email", "ada@example.com");
+  await git.add(".").commit("first");
+  const same = await project.run("plan", "--dir", ops, "--against", "git:HEAD", ...FIRES);
+  expect(same).toEqual({ code: EXIT.done, out: "No changes: the files declare what git:HEAD does.\n", err: "" });
+  await writeFile(join(ops, "turno.d/nightly.yaml"), schedule("0 2 * * *"));
+  expect((await project.run("plan", "--dir", ops, "--against", "git:HEAD", ...FIRES)).code).toBe(EXIT.changes);
 });
 
 test("a folder without a project is refused, and problems of its files are told", async () => {
