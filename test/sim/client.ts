@@ -67,6 +67,7 @@ export class Client implements Caller {
           due: delayMs === 0 ? null : { afterMs: delayMs },
           maxAttempts,
           timeoutMs,
+          concurrencyKey: item.key,
         },
       ]);
       // A database that forgets may have done so before the answer came.

@@ -53,7 +53,7 @@ const ENDS = [
 
 function drawWork(stream: Stream, { chaosMs, leaseMs }: Settings): Draft<Work>[] {
   // A seed knows only some ways to end beside the good one.
-  const ends = ENDS.filter((end) => end === "returns" || stream.chance(0.3));
+  const ends = ENDS.filter((end) => end === "returns" || stream.chance(end === "throws" ? 0.5 : 0.3));
   const step = (): HandlerStep => ({
     takesMs: stream.pick([
       stream.between(1, 20),
@@ -67,6 +67,7 @@ function drawWork(stream: Stream, { chaosMs, leaseMs }: Settings): Draft<Work>[]
   const last = (): HandlerStep => ({ ...step(), ...(stream.chance(0.85) ? { ends: "returns" } : {}) });
   const work: Draft<Work>[] = [];
   const jobs = stream.chance(0.1) ? stream.whole(15, 30) : stream.whole(2, 12);
+  const keys = stream.chance(0.3) ? stream.whole(1, 2) : 0;
   for (let index = 0; index < jobs; index++) {
     work.push({
       kind: "job",
@@ -74,6 +75,7 @@ function drawWork(stream: Stream, { chaosMs, leaseMs }: Settings): Draft<Work>[]
       type: stream.pick(TYPES),
       delayMs: stream.chance(0.2) ? stream.between(100, 8_000) : 0,
       priority: stream.chance(0.2) ? stream.whole(-3, 3) : 0,
+      key: keys > 0 && stream.chance(0.7) ? `key ${stream.whole(1, keys)}` : null,
       maxAttempts: stream.chance(0.2) ? stream.whole(1, 3) : null,
       timeoutMs: stream.chance(0.15) ? stream.whole(100, 3_000) : null,
       steps: [...Array.from({ length: stream.whole(0, 3) }, step), last()],
@@ -193,6 +195,15 @@ function drawFaults(stream: Stream, settings: Settings): Draft<Fault>[] {
     nth: stream.whole(1, 8),
     effect: "last-words",
     delayMs: stream.between(200, 2_800),
+  }));
+  // The write of an end arrives when its job is long with somebody else, or with the same worker again.
+  each(0.35, 4, () => ({
+    kind: "call",
+    slot: slot(),
+    method: "finishJob",
+    nth: stream.whole(1, 8),
+    effect: "late",
+    delayMs: stream.pick([700, 1_500, 4_000]),
   }));
   // The owner comes back just when its job is taken from it.
   each(0.2, 2, () => ({

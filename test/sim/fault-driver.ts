@@ -143,13 +143,13 @@ export class FaultDriver {
         slots.stop(process, fault);
         return;
       case "pause":
-        process.pausedUntilMs = world.nowMs + fault.forMs;
+        process.pausedUntilMs = Math.max(process.pausedUntilMs, world.nowMs + fault.forMs);
         this.#trouble(fault.slot, fault.forMs, { isOfProcess: true });
         world.after(fault.forMs, () => world.release());
         if (fault.forMs > plan.settings.leaseMs && process.host.running.size > 0) reach.met("pause beyond the lease");
         return;
       case "block":
-        process.blockedUntilMs = world.nowMs + fault.forMs;
+        process.blockedUntilMs = Math.max(process.blockedUntilMs, world.nowMs + fault.forMs);
         this.#trouble(fault.slot, fault.forMs, { isOfProcess: true });
         world.after(fault.forMs, () => world.release());
         return;

@@ -22,6 +22,8 @@ export type Work = { readonly id: string } & (
       readonly type: string;
       readonly delayMs: number;
       readonly priority: number;
+      /** Concurrency key. */
+      readonly key: string | null;
       readonly maxAttempts: number | null;
       readonly timeoutMs: number | null;
       /** Of the first, second, … execution; the last one stands for all that follow. */

@@ -43,6 +43,7 @@ export const SITUATIONS = [
   "stop asked for twice",
   "accepted job forgotten by the database",
   "claim ahead of the slots",
+  "wait for a concurrency key",
 ] as const;
 export type Situation = (typeof SITUATIONS)[number];
 

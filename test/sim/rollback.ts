@@ -7,11 +7,11 @@ export interface Snapshot {
   restore(): ReadonlySet<JobId>;
 }
 
-/** Copies rows field by field; their identity stays, since indexes of the database hold on to them. */
+/** Copies every row. Numbers that only grow (tokens) stay: a new timeline of the server begins above them. */
 export function takeSnapshot(database: MemoryDatabase): Snapshot {
   const rows = new Map([...database.jobs.values()].map((row) => [row, copyRow(row)]));
   const tables = Object.entries(database).flatMap(([name, table]: [string, unknown]) =>
-    table instanceof Map || table instanceof Set || Array.isArray(table) ? [[name, copyTable(table)] as const] : [],
+    isTable(table) ? [[name, copyTable(table)] as const] : [],
   );
   const coldStarts = database.coldStarts;
   return {
@@ -19,59 +19,54 @@ export function takeSnapshot(database: MemoryDatabase): Snapshot {
       const changed = new Set<JobId>();
       for (const row of database.jobs.values()) {
         const kept = rows.get(row);
-        if (kept === undefined) {
-          changed.add(row.id);
-          // An entry of it in the order of the runnable is dead with that.
-          row.state = "Cancelled";
-          row.token = null;
-        } else if (row.timeline.length !== kept.timeline.length || row.leaseCounter !== kept.leaseCounter) {
-          changed.add(row.id);
-        }
+        const isSame = kept?.timeline.length === row.timeline.length && kept.leaseCounter === row.leaseCounter;
+        if (!isSame) changed.add(row.id);
       }
-      for (const [row, kept] of rows) Object.assign(row, copyRow(kept));
-      for (const [name, table] of tables) refill(Reflect.get(database, name), table);
+      for (const row of [...database.jobs.values(), ...rows.keys()]) {
+        // The order of the runnable may hold on to it: an entry of it is dead with that.
+        row.state = "Cancelled";
+        row.token = null;
+      }
+      const restored = (value: unknown): unknown => rows.get(value as JobRow) ?? value;
+      for (const [name, table] of tables) refill(Reflect.get(database, name), table, restored);
       database.coldStarts = coldStarts;
-      for (const row of rows.keys()) if (row.state === "Enqueued") makeRunnable(database, row);
+      for (const row of rows.values()) {
+        if (row.state !== "Enqueued") continue;
+        const { usual, recovered } = database.runnable(row.queue);
+        (row.recovered ? recovered : usual).add(row);
+      }
       return changed;
     },
   };
+}
+
+type Table = Map<unknown, unknown> | Set<unknown> | unknown[];
+
+function isTable(value: unknown): value is Table {
+  return value instanceof Map || value instanceof Set || Array.isArray(value);
 }
 
 function copyRow(row: JobRow): JobRow {
   return { ...row, attempts: [...row.attempts], timeline: [...row.timeline] };
 }
 
-/** Rows of tables other than the jobs are small objects of plain values. */
-function copyTable(table: Map<unknown, unknown> | Set<unknown> | unknown[]): Map<unknown, unknown> | unknown[] {
-  if (table instanceof Map) {
-    const isJobs = [...table.values()].some((row) => isJob(row));
-    return new Map([...table].map(([key, row]) => [key, isJobs ? row : copyPlain(row)]));
-  }
-  return [...table];
+function copyTable(table: Table): Table {
+  if (table instanceof Map) return new Map([...table].map(([key, row]) => [key, copyPlain(row)]));
+  return table instanceof Set ? new Set(table) : [...table];
 }
 
+/** Rows of tables other than the jobs are small objects of plain values. */
 function copyPlain(row: unknown): unknown {
   if (row === null || typeof row !== "object" || Object.getPrototypeOf(row) !== Object.prototype) return row;
-  return { ...row };
+  return "timeline" in row ? row : { ...row };
 }
 
-function isJob(row: unknown): boolean {
-  return typeof row === "object" && row !== null && "timeline" in row;
-}
-
-function refill(table: unknown, kept: Map<unknown, unknown> | unknown[]): void {
+function refill(table: unknown, kept: Table, restored: (value: unknown) => unknown): void {
   if (table instanceof Map) {
     table.clear();
-    for (const [key, row] of kept as Map<unknown, unknown>) table.set(key, row);
+    for (const [key, row] of kept as Map<unknown, unknown>) table.set(key, restored(row));
   } else if (table instanceof Set) {
     table.clear();
-    for (const row of kept as unknown[]) table.add(row);
-  } else if (Array.isArray(table)) table.splice(0, table.length, ...(kept as unknown[]));
-}
-
-function makeRunnable(database: MemoryDatabase, row: JobRow): void {
-  const { usual, recovered } = database.runnable(row.queue);
-  const order = row.recovered ? recovered : usual;
-  const everything = { after: null, limit: Number.POSITIVE_INFINITY, wanted: (other: JobRow) => other === row };
-  if (order.take(everything).length === 0) order.add(row);
+    for (const row of kept as Set<unknown>) table.add(restored(row));
+  } else if (Array.isArray(table)) table.splice(0, table.length, ...(kept as unknown[]).map(restored));
 }
