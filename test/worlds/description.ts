@@ -44,8 +44,8 @@ function describe(world: World, order: readonly WorldProcess[]): string {
     row.lost,
     row.lostUnstarted,
     row.returns,
-    row.attempts.flatMap(({ token, workerId, outcome }) =>
-      live.has(token) ? [`${t(token)}${names.of(workerId)}${outcome}`] : [],
+    row.attempts.flatMap(({ token, workerId, outcome, error }) =>
+      live.has(token) ? [`${t(token)}${names.of(workerId)}${outcome}${error}`] : [],
     ),
     t(safety.minted),
     t(safety.claimed),

@@ -25,7 +25,7 @@ export interface SmallWorld extends WorldRules {
 export const SMALL_WORLDS: readonly SmallWorld[] = [
   { ...RULES, name: "from the queue", begin: [], quick: 5, deep: 8 },
   { ...RULES, name: "while a job runs", begin: RUNNING, quick: 5, deep: 7 },
-  { ...RULES, name: "a silent owner", begin: SILENT, quick: 4, deep: 7 },
+  { ...RULES, name: "a silent owner", begin: SILENT, quick: 4, deep: 6 },
   { ...RULES, name: "after a recovery", begin: RECOVERED, quick: 4, deep: 6 },
   {
     ...RULES,
@@ -74,6 +74,6 @@ export const SMALL_WORLDS: readonly SmallWorld[] = [
     ends: ["returns", "throws", "dies", "is-cut-off"],
     aborts: ["shutdown", "time-out"],
     quick: 6,
-    deep: 9,
+    deep: 8,
   },
 ];
