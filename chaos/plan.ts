@@ -49,7 +49,11 @@ function drawFault(random: SeededRandom, settings: PlanSettings): FaultKind {
   if (drawn <= 18) return { kind: "kill", slot: anyone, downMs: random.between(0, 4_000) };
   if (drawn <= 38) {
     const kind = settings.freezes && random.chance(50) ? "freeze" : "stop";
-    return { kind, slot: worker, forMs: Math.round(leaseMs * random.pick([0.3, 0.9, 1.4, 2, 2.8])) };
+    return {
+      kind,
+      slot: worker,
+      forMs: Math.round(leaseMs * random.pick([0.3, 0.9, 1.4, 2, 2.8, ...(leaseMs > 15_000 ? [] : [5])])),
+    };
   }
   if (drawn <= 46) return { kind: "terminate", slot: anyone, downMs: random.between(0, 2_000) };
   if (drawn <= 53) {

@@ -72,7 +72,7 @@ function drawJobs(random: SeededRandom, settings: WorkloadSettings, client: Clie
       payload: {
         tag,
         ms: random.chance(settings.leaseMs > 15_000 ? LONG_PERCENT.long : LONG_PERCENT.short)
-          ? random.between(Math.round(settings.leaseMs * 1.1), settings.leaseMs * 2)
+          ? random.between(Math.round(settings.leaseMs * 1.1), settings.leaseMs * (settings.leaseMs > 15_000 ? 2 : 5))
           : random.chance(45)
             ? random.between(5, 400)
             : random.between(400, 3_000),

@@ -15,6 +15,7 @@ const WRONG = 1;
 /** The run itself failed: nothing is known about Turno. */
 const BROKEN = 2;
 const USAGE = 64;
+const INTERRUPTED = 130;
 const CACHE = join(ROOT, "node_modules", ".cache", "turno-chaos");
 
 const interrupted = new AbortController();
@@ -60,6 +61,9 @@ try {
   if (error instanceof chaos.UsageError) {
     console.error(error.message);
     process.exitCode = USAGE;
+  } else if (interrupted.signal.aborted) {
+    console.error("interrupted: everything has been ended, and nothing was judged");
+    process.exitCode = INTERRUPTED;
   } else {
     console.error("THE RUN ITSELF FAILED and says nothing about Turno:");
     console.error(error);
