@@ -111,6 +111,32 @@ describe("fires of any cron expression", () => {
     );
   });
 
+  test("of a whole year are those of a walk over its quarters of an hour", () => {
+    const quarter = fc.subarray([0, 15, 30, 45], { minLength: 1 });
+    const hours = fc.option(fc.uniqueArray(fc.integer({ min: 0, max: 23 }), { minLength: 1, maxLength: 6 }));
+    const year = [Date.UTC(2026, 0, 1), Date.UTC(2027, 0, 3)] as const;
+    const zones = ["Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Tehran"];
+    const years = zones.map((timeZone) => readWindow(timeZone, ...year, 900_000));
+    const numbers = (list: readonly number[]) => [...list].sort((left, right) => left - right).join(",");
+    fc.assert(
+      fc.property(fc.constantFrom(...years), quarter, hours, fc.boolean(), (window, minutes, someHours, mondays) => {
+        const expression = `${numbers(minutes)} ${someHours === null ? "*" : numbers(someHours)} * * ${mondays ? "MON" : "*"}`;
+        const model = {
+          expression,
+          seconds: new Set([0]),
+          minutes: new Set(minutes),
+          hours: new Set(someHours ?? Array.from({ length: 24 }, (_, hour) => hour)),
+          months: new Set(Array.from({ length: 12 }, (_, month) => month + 1)),
+          dayOfMonth: null,
+          dayOfWeek: mondays ? ({ weekday }: { readonly weekday: number }) => weekday === 1 : null,
+          open: someHours === null,
+        };
+        expectOracle(window, LEAD, model);
+      }),
+      { numRuns: 25 },
+    );
+  });
+
   test("follow the schedule's own rule of clock changes, as a brute-force search does", () => {
     const rule = fc.record(
       { gap: fc.constantFrom("shift", "skip"), fold: fc.constantFrom("first", "second", "both") } as const,
