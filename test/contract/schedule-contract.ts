@@ -317,6 +317,17 @@ export function scheduleContract(scene: Scene): void {
       ).toMatchObject([{ kind: "applied", fired: 1 }]);
     });
 
+    it("that count from the finish of a run wait for none that never was", async () => {
+      const timing = { kind: "every", intervalMs: 40_000, from: "finish" } as const;
+      const at = await declare("ended", { spec: { ...spec, timing } });
+      const skips = [{ at, reason: "calendar" as const }];
+      expect(await scene.store.applySteps([{ ...step("ended", at, { next: null }), fires: [], skips }])).toMatchObject([
+        { kind: "applied", fired: 0 },
+      ]);
+      expect(await scene.store.wakeFinishedSchedules()).toBe(0);
+      expect(await scene.under.readNextFire("ended")).toBeNull();
+    });
+
     it("fire by hand at once, whatever their timing, and leave the next fire as it is", async () => {
       const at = await declare("manual", { nextFireAt: new Date((await scene.under.now()).getTime() + 3_600_000) });
       const jobId = ids.jobId();

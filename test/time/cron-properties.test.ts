@@ -133,7 +133,7 @@ describe("fires of any cron expression", () => {
         };
         expectOracle(window, LEAD, model);
       }),
-      { numRuns: 25 },
+      { numRuns: 10 },
     );
   });
 

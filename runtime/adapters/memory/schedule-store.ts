@@ -106,7 +106,7 @@ export function createScheduleStore(database: MemoryDatabase, doorbell: Pick<Doo
     }
     schedule.decidedUntilMs = database.nowMs();
     schedule.nextFireAtMs = step.nextFireAt?.getTime() ?? null;
-    schedule.awaitsFinish = step.nextFireAt === null && countsFromFinish(schedule);
+    schedule.awaitsFinish = step.nextFireAt === null && step.fires.length > 0 && countsFromFinish(schedule);
     ring(fired.filter((row) => row.state === "Enqueued").map((row) => row.queue));
     return { name: step.name, kind: "applied", fired: fired.length, overlapped };
   }

@@ -139,7 +139,7 @@ moved as (
     last_job_id = coalesce((select d.job_id from fired d where d.schedule = r.name order by d.fire_at desc limit 1),
       (select s.blocker from standing s where s.schedule = r.name and l.policy = 'Forbid'), r.last_job_id),
     decided_until = now(),
-    awaits_finish = l.next is null and l.spec #>> '{timing,from}' = 'finish'
+    awaits_finish = l.next is null and l.spec #>> '{timing,from}' = 'finish' and exists (select from fire f where f.name = l.name)
   from locked l
   where r.name = l.name
   returning r.name
