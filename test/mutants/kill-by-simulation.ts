@@ -1,7 +1,7 @@
 import { runSeed } from "../sim/main.ts";
 
 const MOST_SEEDS = 2_000;
-const LONGEST_MS = 240_000;
+const LONGEST_MS = 480_000;
 
 /**
  * Prints how the simulation saw what is wrong in this copy, as one line of JSON; `null` when no seed did. Arguments: the

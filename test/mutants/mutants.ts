@@ -363,6 +363,12 @@ const IN_MEMORY: readonly Omit<Mutant, "level">[] = [
       find: "if (error instanceof UnknownOutcomeError) this.#doubt = true;",
       replace: "if (error instanceof TypeError) this.#doubt = true;",
     },
+    {
+      name: "strays are looked for while claims are under way",
+      file: "runtime/services/claimer.ts",
+      find: "await this.#still();\n    this.#lanes += 1;",
+      replace: "this.#lanes += 1;",
+    },
   ]),
   ...seenBy("test/services/stop.test.ts", [
     {
@@ -387,6 +393,12 @@ const IN_MEMORY: readonly Omit<Mutant, "level">[] = [
     },
   ]),
   ...seenBy("test/protocol/leases.test.ts", [
+    {
+      name: "a lease in doubt does not reach the handler",
+      file: "runtime/protocol/leases.ts",
+      find: "    this.#doubtOverdue(nowMs);\n",
+      replace: "",
+    },
     {
       name: "a lost lease does not reach the handler",
       file: "runtime/protocol/leases.ts",
@@ -588,21 +600,9 @@ const IN_THE_SIMULATION: readonly Omit<Mutant, "level">[] = [
     replace: "if (execution.abortedMs !== null) {",
   },
   {
-    name: "strays are looked for while claims are under way",
-    file: "runtime/services/claimer.ts",
-    find: "await this.#still();\n    this.#lanes += 1;",
-    replace: "this.#lanes += 1;",
-  },
-  {
     name: "an execution is not let go after its final write",
     file: "runtime/protocol/fencing.ts",
     find: "ports.leases.release(execution);",
-    replace: "",
-  },
-  {
-    name: "a lease in doubt does not reach the handler",
-    file: "runtime/protocol/leases.ts",
-    find: "    this.#doubtOverdue(nowMs);\n",
     replace: "",
   },
   {

@@ -17,51 +17,75 @@ export interface Exploration {
 /** What leads from the first state to another. */
 type Path = readonly Action[];
 
+interface Progress {
+  readonly rules: WorldRules;
+  /** Fingerprints of every state so far. */
+  readonly seen: Set<string>;
+  /** Ways to the new states of this level. */
+  readonly next: Path[];
+  steps: number;
+}
+
+/** States that are expanded before others in this process get a turn. */
+const PORTION = 100;
+
 /**
  * Breadth first over everything that can happen within `depth` steps, so the first violation is a shortest one. The
  * real code cannot be copied in the middle of a wait; a state is reached again by taking its path once more.
  */
 export async function explore(rules: WorldRules, depth: number): Promise<Exploration> {
-  // Nothing here waits for more than other microtasks, so nobody else meets what is put aside.
+  const seen = new Set<string>([fingerprint(await new World(rules).open())]);
+  let frontier: readonly Path[] = [[]];
+  let steps = 0;
+  for (let level = 0; level < depth && frontier.length > 0; level++) {
+    const progress: Progress = { rules, seen, next: [], steps };
+    for (let from = 0; from < frontier.length; from += PORTION) {
+      await new Promise((resolve) => setImmediate(resolve));
+      const portion = frontier.slice(from, from + PORTION);
+      const violation = await withLightObjects(() => expand(portion, progress));
+      steps = progress.steps;
+      if (violation !== null) return { rules, depth: level + 1, states: seen.size, steps, violation };
+    }
+    frontier = progress.next;
+  }
+  return { rules, depth, states: seen.size, steps, violation: null };
+}
+
+/** Takes every next step from some states. */
+async function expand(paths: readonly Path[], progress: Progress): Promise<Exploration["violation"]> {
+  const { rules, seen, next } = progress;
+  for (const path of paths) {
+    let world: World | null = await arrive(rules, path);
+    for (const action of world.actions()) {
+      world ??= await arrive(rules, path);
+      progress.steps += 1;
+      try {
+        await world.perform(action);
+      } catch (error) {
+        const message = error instanceof Error ? error.message : String(error);
+        return { message, trace: [...path, action].map(({ name }) => name) };
+      }
+      const print = fingerprint(world);
+      world = null;
+      if (seen.has(print)) continue;
+      seen.add(print);
+      next.push([...path, action]);
+    }
+  }
+  return null;
+}
+
+/** `run` must wait for microtasks only: then nobody else meets the abort signals and the errors of its making. */
+async function withLightObjects<Result>(run: () => Promise<Result>): Promise<Result> {
   const restore = useLightAborts();
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
   try {
-    return await exploreLevels(rules, depth);
+    return await run();
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
     restore();
   }
-}
-
-async function exploreLevels(rules: WorldRules, depth: number): Promise<Exploration> {
-  const seen = new Set<string>([fingerprint(await new World(rules).open())]);
-  let frontier: Path[] = [[]];
-  let steps = 0;
-  for (let level = 0; level < depth && frontier.length > 0; level++) {
-    const next: Path[] = [];
-    for (const path of frontier) {
-      let world: World | null = await arrive(rules, path);
-      for (const action of world.actions()) {
-        world ??= await arrive(rules, path);
-        steps += 1;
-        try {
-          await world.perform(action);
-        } catch (error) {
-          const message = error instanceof Error ? error.message : String(error);
-          const trace = [...path, action].map(({ name }) => name);
-          return { rules, depth: level + 1, states: seen.size, steps, violation: { message, trace } };
-        }
-        const print = fingerprint(world);
-        world = null;
-        if (seen.has(print)) continue;
-        seen.add(print);
-        next.push([...path, action]);
-      }
-    }
-    frontier = next;
-  }
-  return { rules, depth, states: seen.size, steps, violation: null };
 }
 
 async function arrive(rules: WorldRules, path: Path): Promise<World> {

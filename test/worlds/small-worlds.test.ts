@@ -3,7 +3,7 @@ import { explore } from "./explore.ts";
 import { SMALL_WORLDS } from "./main.ts";
 
 describe("small worlds", () => {
-  it.each(SMALL_WORLDS)("hold no violation: $name", { timeout: 120_000 }, async (world) => {
+  it.each(SMALL_WORLDS)("hold no violation: $name", { timeout: 300_000 }, async (world) => {
     const { violation, states, steps } = await explore(world, world.quick);
     expect(violation).toBeNull();
     expect(states).toBeGreaterThan(50);
