@@ -10,7 +10,7 @@ export const INVARIANTS = {
   S8: "every accepted job that is not at its end is there and has something that will wake it",
   S9: "a concurrency key has at most one owner, and a queue with a limit at most so many",
   S10: "an instant of a schedule is decided once, lies on its grid, and makes at most one job",
-  S11: "after a cancel was answered with Cancelled the job is neither claimed nor succeeds",
+  S11: "after a cancel was answered the job is neither claimed nor succeeds; one that was asked for ends Succeeded or Cancelled",
   S12: "progress, starts and renewals are written by the owner only",
   S13: "what was refused does not exist, and nothing exists that nobody asked for",
   S14: "a generation that Failed has exactly one dead letter, any other none",
@@ -24,8 +24,8 @@ export const INVARIANTS = {
   L2: "no job is executed without bound",
   L3: "the jobs of a dead process are taken back within two leases, two looks and a term of leadership",
   L4: "every instant of a schedule is accounted for: run, overlapped, missed or superseded",
-  L6: "a cancel request reaches the handler of a process that is well with the next renewal",
   L5: "a graceful stop of a healthy process ends in time and leaves nothing of it behind",
+  L6: "a cancel request reaches the handler of a process that is well with the next renewal",
 } as const;
 export type Invariant = keyof typeof INVARIANTS;
 
