@@ -364,13 +364,13 @@ export class World {
 
   /** The same was seen for a whole lease, and no look in between failed or was long in coming. */
   #hasWatched(): boolean {
-    const first = this.looks[0];
     const last = this.looks.at(-1);
-    if (first === undefined || last === undefined || last.askedMs - first.answeredMs < LEASE_MS) return false;
-    return this.looks.every(({ askedMs }, index) => {
-      const before = this.looks[index - 1];
-      return before === undefined || askedMs - before.answeredMs <= RECOVERY_INTERVAL_MS * 2.5;
-    });
+    let first = last;
+    for (const look of this.looks.toReversed()) {
+      if (first === undefined || first.askedMs - look.answeredMs > RECOVERY_INTERVAL_MS * 2.5) break;
+      first = look;
+    }
+    return first !== undefined && last !== undefined && last.askedMs - first.answeredMs >= LEASE_MS;
   }
 
   #noteMessage(): void {
