@@ -78,6 +78,10 @@ function describeSchedule(
     return;
   }
   if (fire.kind === "keep") return;
+  if (known?.paused === true) {
+    consequences.push(`Schedule/${name} is paused: it fires by its new timing once it is resumed.`);
+    return;
+  }
   if (fire.at === null) warnings.push(`Schedule/${name} never fires: no instant of its timing lies ahead.`);
   else if (fire.before === null) consequences.push(`Schedule/${name}: first fire ${show(fire.at)}.`);
   else if (fire.before.getTime() !== fire.at.getTime()) {

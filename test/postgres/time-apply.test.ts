@@ -93,6 +93,9 @@ describe("a pause", () => {
     await apply(JOB, SCHEDULE, calendar(NEXT_YEAR));
     const pauses = createPauses(createPauseStore(database, { ring: () => {} }));
     await pauses.pause({ ...target, by: "maria", reason: null, until: null });
+    const edited = read(JOB, SCHEDULE.replace("0 6 1 1 *", "0 7 1 1 *"), calendar(NEXT_YEAR));
+    const { consequences } = planChanges(edited, await store.loadApplied());
+    expect(consequences).toEqual(["Schedule/s is paused: it fires by its new timing once it is resumed."]);
     await apply(JOB, SCHEDULE.replace("0 6 1 1 *", "0 7 1 1 *"), calendar(NEXT_YEAR));
     expect((await row())?.suspended).toBe(true);
     await apply(JOB, calendar(NEXT_YEAR));

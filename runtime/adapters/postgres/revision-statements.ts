@@ -50,7 +50,8 @@ join turno.job_definitions d on d.hash = t.definition_hash
 order by t.name`;
 
 export const READ_SCHEDULES = `
-select name, timing_hash, coalesce((spec ->> 'suspend')::boolean, false) as suspended, next_fire_at
+select name, timing_hash, coalesce((spec ->> 'suspend')::boolean, false) as suspended,
+  exists (select from turno.overlays p where p.kind = 'Schedule' and p.name = recurring_jobs.name) as paused, next_fire_at
 from turno.recurring_jobs
 order by name`;
 

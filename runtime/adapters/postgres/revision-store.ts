@@ -232,11 +232,13 @@ interface ScheduleRow {
   readonly name: string;
   readonly timing_hash: string;
   readonly suspended: boolean;
+  readonly paused: boolean;
   readonly next_fire_at: Date | null;
 }
 
 function toSchedule(row: ScheduleRow): AppliedSchedule {
-  return { name: row.name, timingHash: row.timing_hash, suspended: row.suspended, nextFireAt: row.next_fire_at };
+  const { name, timing_hash: timingHash, suspended, paused, next_fire_at: nextFireAt } = row;
+  return { name, timingHash, suspended, paused, nextFireAt };
 }
 
 interface SyncRow {

@@ -91,7 +91,10 @@ export interface AppliedJobType {
 export interface AppliedSchedule {
   readonly name: string;
   readonly timingHash: string;
+  /** By the files. */
   readonly suspended: boolean;
+  /** An operator has paused it; that stands over every apply. */
+  readonly paused?: boolean;
   readonly nextFireAt: Date | null;
 }
 
