@@ -25,9 +25,6 @@ export interface Upstream {
   readonly path: string;
 }
 
-/** Below the range that systems give to outgoing connections, so that a port is still free after a refusal. */
-const FIRST_PORT = 20_100;
-const LAST_PORT = 31_900;
 const PASS: NetworkMode = { kind: "pass" };
 
 interface Link {
@@ -53,12 +50,16 @@ export class FaultProxy {
     this.#server = this.#newServer();
   }
 
-  static async open(upstream: Upstream, firstPort = FIRST_PORT): Promise<FaultProxy> {
+  /** Listens on the first free port of a range. */
+  static async open(
+    upstream: Upstream,
+    { first, last }: { readonly first: number; readonly last: number },
+  ): Promise<FaultProxy> {
     const proxy = new FaultProxy(upstream);
-    for (let port = firstPort; port <= LAST_PORT; port += 1) {
+    for (let port = first; port <= last; port += 1) {
       if (await proxy.#listen(port)) return proxy;
     }
-    throw new Error(`expected a free port on 127.0.0.1 between ${firstPort} and ${LAST_PORT}, found none`);
+    throw new Error(`expected a free port on 127.0.0.1 between ${first} and ${last}, found none`);
   }
 
   get port(): number {

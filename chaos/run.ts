@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmod, cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -20,6 +19,7 @@ import { Nemesis } from "./nemesis.ts";
 import type { ChaosOptions } from "./options.ts";
 import { judge } from "./oracle.ts";
 import { planFaults, SERVER_SLOT } from "./plan.ts";
+import { claimPorts, freePort } from "./ports.ts";
 import { createProject, expectedSchedules, type ProjectSettings, typesOf, writeRevision } from "./project-files.ts";
 import { FaultProxy } from "./proxy.ts";
 import type { RunSummary } from "./report.ts";
@@ -110,17 +110,22 @@ async function prepare(
     isolation: options.isolation,
   };
   await createProject(project);
+  const block = await claimPorts();
+  ends.push(() => block.release());
   const proxies: FaultProxy[] = [];
   ends.push(async () => {
     for (const proxy of proxies) await proxy.close();
   });
   const openProxy = async (): Promise<FaultProxy> => {
-    const proxy = await FaultProxy.open({ path: databases.productSocket });
+    const proxy = await FaultProxy.open(
+      { path: databases.productSocket },
+      { first: block.first + 5, last: block.last },
+    );
     proxies.push(proxy);
     return proxy;
   };
   const tools = await openProxy();
-  const serverPort = await freePort();
+  const serverPort = await freePort({ first: block.first, last: block.first + 4 });
   const slots = new Map<string, Slot>();
   ends.push(async () => {
     await Promise.all(
@@ -343,18 +348,6 @@ async function waitUntilReady(url: string, signal: AbortSignal): Promise<void> {
     if (performance.now() > giveUpAt) throw new Error(`the server did not become ready at ${url} within 60 s`);
     await delay(200, undefined, { signal });
   }
-}
-
-async function freePort(): Promise<number> {
-  for (let port = 19_100; port < 20_000; port += 1) {
-    const server = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once("error", () => resolve(false));
-      server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
-    });
-    if (isFree) return port;
-  }
-  throw new Error("expected a free port between 19100 and 20000, found none");
 }
 
 function progressLine(nemesis: Nemesis): string {

@@ -4,11 +4,13 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { claimPorts, freePort, type PortBlock } from "../../chaos/ports.ts";
 import { FaultProxy } from "../../chaos/proxy.ts";
 import { eventually } from "../support/up.ts";
 
 let folder: string;
 let server: Server;
+let block: PortBlock;
 let proxy: FaultProxy;
 const accepted: Socket[] = [];
 const clients: Socket[] = [];
@@ -23,12 +25,14 @@ beforeEach(async () => {
   });
   server.listen(path);
   await once(server, "listening");
-  proxy = await FaultProxy.open({ path }, 20_100 + (process.pid % 5_000));
+  block = await claimPorts();
+  proxy = await FaultProxy.open({ path }, block);
 });
 
 afterEach(async () => {
   for (const client of clients.splice(0)) client.destroy();
   await proxy.close();
+  await block.release();
   for (const socket of accepted.splice(0)) socket.destroy();
   server.close();
   await rm(folder, { recursive: true, force: true });
@@ -113,6 +117,17 @@ test("a cut lets so many bytes of answers through and resets the connection with
   client.write("9");
   expect(await failed).toBe("ECONNRESET");
   expect(client.bytesRead).toBe("before12345678".length);
+});
+
+test("two runs never share ports, not even one that nobody listens on for the moment", async () => {
+  await proxy.setMode({ kind: "refuse" });
+  const other = await claimPorts();
+  try {
+    const port = await freePort(other);
+    expect(port < block.first || port > block.last).toBe(true);
+  } finally {
+    await other.release();
+  }
 });
 
 test("latency and a slow line deliver everything in its order, later", async () => {
