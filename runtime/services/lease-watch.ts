@@ -34,7 +34,9 @@ export class LeaseWatch {
     seen: readonly LeaseObservation[],
     at: { readonly askedMs: number; readonly answeredMs: number },
   ): readonly LeaseObservation[] {
-    if (this.#lastLookMs !== null && at.askedMs - this.#lastLookMs > this.#longestGapMs) this.forget();
+    const lastLookMs = this.#lastLookMs ?? at.askedMs;
+    // An answer that was long under way hides a gap as well: this process was paused, or the database did not answer.
+    if (Math.max(at.askedMs - lastLookMs, at.answeredMs - at.askedMs) > this.#longestGapMs) this.forget();
     this.#lastLookMs = at.answeredMs;
     const sightings = new Map<DispatchToken, Sighting>();
     const suspects: LeaseObservation[] = [];

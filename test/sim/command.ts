@@ -146,6 +146,8 @@ async function runMany(options: ManyOptions, program: string): Promise<number> {
   };
   const onPart = (part: Summary): void => {
     addSummary(total, part);
+    for (const { seed, violation } of part.violations)
+      process.stderr.write(`seed ${seed}: ${violation?.invariant} violated: ${violation?.message}\n`);
     if (performance.now() - toldMs > 5_000) tell();
     if (total.violations.length > 0 && !keepGoing) stopping.abort("violation");
   };

@@ -188,13 +188,15 @@ export class Slots {
   readonly #boots: number[] = [];
   readonly #due: (Code | null)[] = [];
   readonly all: SimulatedProcess[] = [];
+  #healed = false;
   #closing = false;
 
   constructor(simulation: Simulation) {
     this.#simulation = simulation;
   }
 
-  start(slot: number, code: Code): void {
+  start(slot: number, wished: Code): void {
+    const code = this.#healed ? "good" : wished;
     this.#due[slot] = null;
     const number = (this.#boots[slot] ?? 0) + 1;
     this.#boots[slot] = number;
@@ -240,6 +242,7 @@ export class Slots {
 
   /** Every slot runs, with code that can load everything. */
   heal(): void {
+    this.#healed = true;
     for (let slot = 0; slot < this.#simulation.plan.settings.slots; slot++) {
       const process = this.at(slot);
       if (process === null) this.start(slot, "good");
