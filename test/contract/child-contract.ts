@@ -46,6 +46,21 @@ export function childContract(scene: Scene): void {
       for (const { id } of children) expect(await scene.under.readJob(id)).toBeNull();
     });
 
+    it("are those of the execution that landed, when a late one of the same job ends with it", async () => {
+      const late = await claimOne();
+      await scene.store.recoverJobs([await scene.observation(late.id)]);
+      const again = await scene.store.claimRecovered({ workerId: worker, queue: "default", exceptTypes: [] });
+      if (again === null) throw new Error("the job was not claimed again");
+      const [unborn, born] = [newJob({ parentId: late.id }), newJob({ parentId: late.id })];
+      const outcomes = await Promise.all([
+        scene.store.finishJob(worker, finishOf(late, { children: [unborn] })),
+        scene.store.finishJob(worker, finishOf({ ...again, jobId: again.id }, { children: [born] })),
+      ]);
+      expect(outcomes).toEqual(["fenced", "landed"]);
+      expect(await scene.under.readJob(unborn.id)).toBeNull();
+      expect(await view(born.id)).toMatchObject({ state: "Enqueued" });
+    });
+
     it("take their parent's concurrency key when nobody waited longer", async () => {
       const job = await claimOne({ concurrencyKey: "k" });
       const child = newJob({ parentId: job.id, concurrencyKey: "k" });

@@ -357,13 +357,15 @@ export function createExecutionStore({
     },
   };
 
+  /** Answers name jobs: two executions of one, a late one and that which came after it, go in statements of their own. */
   function perWorker(
     requests: readonly FinishRequest[],
     run: (workerId: WorkerId, finishes: readonly Finish[]) => Promise<readonly FinishOutcome[]>,
   ): Promise<readonly FinishOutcome[]> {
     const [first] = requests;
     if (first === undefined) return Promise.resolve([]);
-    if (requests.every((request) => request.workerId === first.workerId)) {
+    const jobs = new Set(requests.map(({ finish }) => finish.jobId));
+    if (jobs.size === requests.length && requests.every((request) => request.workerId === first.workerId)) {
       return run(
         first.workerId,
         requests.map((request) => request.finish),
