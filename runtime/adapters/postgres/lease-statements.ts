@@ -3,14 +3,15 @@ import { KEPT_COLUMNS } from "./job-statements.ts";
 /**
  * Renews explicit executions, skipping rows that are locked at this moment.
  * $1 worker · $2 uuid[] jobs · $3 bigint[] tokens · $4 bigint[] running ms (null: not started)
- * Rows: renewed (with the cancel request) or skipped; one that is missing is lost.
+ * Rows: renewed (with the cancel request) or skipped; one that is missing is lost. By token: a worker may hold two executions of
+ * one job, of which the older is lost.
  */
 export const RENEW_LEASES = `
 with input as (
   select * from unnest($2::uuid[], $3::bigint[], $4::bigint[]) as i (job, token, running_ms)
 ),
 free as (
-  select j.id
+  select j.id, i.running_ms
   from turno.jobs_live j
   join input i on j.id = i.job and j.dispatch_id = i.token
   where j.worker_id = $1::uuid and j.state = 'Processing'
@@ -19,15 +20,14 @@ free as (
 renewed as (
   update turno.jobs_live j
   set lease_counter = j.lease_counter + 1,
-    started_at = coalesce(j.started_at, now() - i.running_ms * interval '1 millisecond')
+    started_at = coalesce(j.started_at, now() - f.running_ms * interval '1 millisecond')
   from free f
-  join input i on i.job = f.id
   where j.id = f.id
-  returning j.id, j.cancel_requested_at is not null as cancel_requested
+  returning j.id, j.dispatch_id, j.cancel_requested_at is not null as cancel_requested
 )
-select id, true as renewed, cancel_requested from renewed
+select dispatch_id as token, true as renewed, cancel_requested from renewed
 union all
-select j.id, false, false
+select j.dispatch_id, false, false
 from turno.jobs_live j
 join input i on j.id = i.job and j.dispatch_id = i.token
 where j.worker_id = $1::uuid and j.state = 'Processing' and not exists (select from renewed r where r.id = j.id)`;

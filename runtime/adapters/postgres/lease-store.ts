@@ -21,17 +21,17 @@ interface RecoveredRow {
 export function createLeaseStore(database: Database, doorbell: Pick<Doorbell, "ring">): LeaseStore {
   return {
     async renewLeases(workerId, owned) {
-      const rows = await database.query<{ id: JobId; renewed: boolean; cancel_requested: boolean }>(RENEW_LEASES, [
+      const rows = await database.query<{ token: string; renewed: boolean; cancel_requested: boolean }>(RENEW_LEASES, [
         workerId,
         ...pairs(owned),
         owned.map((pair) => (pair.runningMs === null ? null : Math.round(pair.runningMs))),
       ]);
-      const found = new Map(rows.map((row) => [row.id, row]));
+      const found = new Map(rows.map((row) => [toToken(row.token), row]));
       const renewed: (Ownership & { cancelRequested: boolean })[] = [];
       const lost: Ownership[] = [];
       const skipped: Ownership[] = [];
       for (const { jobId, token } of owned) {
-        const row = found.get(jobId);
+        const row = found.get(token);
         if (row === undefined) lost.push({ jobId, token });
         else if (row.renewed) renewed.push({ jobId, token, cancelRequested: row.cancel_requested });
         else skipped.push({ jobId, token });
