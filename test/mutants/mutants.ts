@@ -363,6 +363,8 @@ const IN_MEMORY: readonly Omit<Mutant, "level">[] = [
       find: "if (error instanceof UnknownOutcomeError) this.#doubt = true;",
       replace: "if (error instanceof TypeError) this.#doubt = true;",
     },
+  ]),
+  ...seenBy("test/services/claimer.test.ts", [
     {
       name: "strays are looked for while claims are under way",
       file: "runtime/services/claimer.ts",
