@@ -131,6 +131,9 @@ function checkFields(spec: ScheduleDocument["spec"]): readonly ProblemAt[] {
   if (spec.sla !== undefined && spec.sla.finishBy === undefined && spec.sla.maxAge === undefined) {
     report("sla", "expected finishBy or maxAge, found neither");
   }
+  if (spec.sla?.finishBy !== undefined && typeof spec.every === "object" && spec.every.from === "finish") {
+    report("sla", "an interval from the finish has no instants that are expected: expected maxAge, found finishBy");
+  }
   return problems;
 }
 

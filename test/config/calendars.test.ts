@@ -237,6 +237,7 @@ describe("the other fields of a Schedule's time", () => {
     ["{ job: x, every: 5m, misfirePolicy: none, startingDeadline: 1h }", "/spec/startingDeadline", "no missed instant"],
     ["{ job: x, every: 5m, maxCatchupRuns: 3 }", "/spec/maxCatchupRuns", "only with misfirePolicy: all"],
     ["{ job: x, every: 5m, sla: {} }", "/spec/sla", "finishBy or maxAge"],
+    ['{ job: x, every: { interval: 5m, from: finish }, sla: { finishBy: "08:00" } }', "/spec/sla", "expected maxAge"],
     ["{ job: x, every: 5m, sla: { maxAge: 1h, notify: alert } }", "/spec/sla", "Job/alert"],
     ['{ job: x, every: 5m, sla: { finishBy: "8:00" } }', "/spec/sla/finishBy", "a time of the day"],
     ["{ job: x, cron: [] }", "/spec/cron", "at least 1"],
