@@ -12,7 +12,7 @@ function sim(...args: readonly string[]): Promise<{ readonly code: unknown; read
   });
 }
 
-describe("npm run sim", { timeout: 90_000 }, () => {
+describe("npm run sim", { timeout: 180_000 }, () => {
   it("runs seeds in several processes and sums up what they met", async () => {
     const { code, output } = await sim("--seeds", "60", "--from", "100", "--jobs", "2");
     expect(output).toMatch(/^60 seeds \(.* a second\), .* simulated hours, \d+ events, \d+ jobs, 0 violations$/m);
