@@ -219,8 +219,8 @@ const IN_SMALL_WORLDS: readonly Omit<Mutant, "level">[] = [
   {
     name: "a gap between looks leaves the ones before it",
     file: "runtime/services/lease-watch.ts",
-    find: "at.askedMs - this.#lastLookMs > this.#longestGapMs",
-    replace: "at.askedMs - this.#lastLookMs < 0",
+    find: "at.answeredMs - at.askedMs) > this.#longestGapMs",
+    replace: "at.answeredMs - at.askedMs) < 0",
   },
   {
     name: "a return before the handler has settled",

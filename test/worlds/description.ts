@@ -55,7 +55,7 @@ function describe(world: World, order: readonly WorldProcess[]): string {
     world.faults,
     world.requeues,
     world.looks.map((look) => [
-      age(look.askedMs),
+      (look.answeredMs - look.askedMs) / 1000,
       age(look.answeredMs),
       look.seen && [t(look.seen.token), counter(look.seen)],
     ]),

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { useLightAborts } from "../sim/light-abort.ts";
 import { describeWorld } from "./description.ts";
+import { Violation } from "./safety.ts";
 import { type Action, World, type WorldRules } from "./world.ts";
 
 export interface Exploration {
@@ -34,7 +35,9 @@ const PORTION = 100;
  * real code cannot be copied in the middle of a wait; a state is reached again by taking its path once more.
  */
 export async function explore(rules: WorldRules, depth: number): Promise<Exploration> {
-  const seen = new Set<string>([fingerprint(await new World(rules).open())]);
+  const first = await begin(rules);
+  if (!(first instanceof World)) return { rules, depth: 0, states: 0, steps: 0, violation: first };
+  const seen = new Set<string>([fingerprint(first)]);
   let frontier: readonly Path[] = [[]];
   let steps = 0;
   for (let level = 0; level < depth && frontier.length > 0; level++) {
@@ -49,6 +52,16 @@ export async function explore(rules: WorldRules, depth: number): Promise<Explora
     frontier = progress.next;
   }
   return { rules, depth, states: seen.size, steps, violation: null };
+}
+
+/** The first state, unless the way to where the world begins leads to a violation already. */
+async function begin(rules: WorldRules): Promise<World | NonNullable<Exploration["violation"]>> {
+  try {
+    return await new World(rules).open();
+  } catch (error) {
+    if (error instanceof Violation) return { message: error.message, trace: [] };
+    throw error;
+  }
 }
 
 /** Takes every next step from some states. */
