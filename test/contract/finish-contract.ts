@@ -53,6 +53,10 @@ export function finishContract(scene: Scene): void {
         renewed: [{ token: again.token }],
         lost: [{ token: old.token }],
       });
+      const lease = await observation(old.id);
+      const alone = await scene.store.renewLeases(worker, [{ ...owned(old), runningMs: null }]);
+      expect(alone).toEqual({ renewed: [], lost: [owned(old)], skipped: [] });
+      expect(await observation(old.id)).toEqual(lease);
       expect(await view(old.id)).toMatchObject({ state: "Processing", execution: 2, progress: 0, failures: 0 });
     });
 
