@@ -133,7 +133,7 @@ async function runMany(options: ManyOptions, program: string): Promise<number> {
   const { seeds, from, jobs, keepGoing, json } = options;
   const stopping = new AbortController();
   const interrupt = (): void => stopping.abort("interrupted");
-  process.once("SIGINT", interrupt).once("SIGTERM", interrupt);
+  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
   const total = emptySummary();
   const startedMs = performance.now();
   let toldMs = startedMs;
@@ -231,7 +231,9 @@ function seconds(ms: number): string {
 if (process.env.TURNO_SIM_CHILD === "1") {
   process.on("SIGINT", () => {});
   process.on("message", (portion: { readonly from: number; readonly count: number }) => {
-    void runSeeds(portion).then((part) => process.send?.(part));
+    void runSeeds(portion).then((part) => {
+      if (process.connected) process.send?.(part);
+    });
   });
 }
 
