@@ -357,7 +357,7 @@ export class Auditor {
     const owner = this.#processOf(shadow);
     if (owner !== null && method === "finishJob") this.#judgeCancel(row, shadow, owner);
     for (const run of owner?.host.running ?? []) {
-      if (run.token === shadow.token)
+      if (run.token === shadow.token && !this.#forgiven.has(row.id))
         this.fail("S16", `${name}#${run.token} was written off by ${method} while its handler runs`);
     }
   }
