@@ -1,7 +1,7 @@
 /** What is claimed beyond the free slots is what they will start within this time. */
 const HORIZON_MS = 100;
 /** A claim asks for half of it: fewer and larger statements, and jobs at hand while one is under way. */
-const MOST_AHEAD = 1_000;
+const MOST_AHEAD = 2_000;
 /** Weight of a new run time when it is shorter than the average; a longer one counts more, so that caution comes first. */
 const SHORTER_WEIGHT = 0.05;
 const LONGER_WEIGHT = 0.3;

@@ -26,7 +26,7 @@ const RESCAN_MS = 100;
 const RECOVERED_POLL_MS = 2_000;
 const RECOVERED_RING_MS = 500;
 /** Claimed, running and waiting for their final write together; beyond it the database is what is slow. */
-const MOST_OPEN = 2_000;
+const MOST_OPEN = 4_000;
 
 /** Keeps a worker's queues supplied: natural pace, at most two claims under way, no pressing while the database is away. */
 export class Claimer {

@@ -34,7 +34,7 @@ import { type Database, isLockTimeout } from "./pool.ts";
 export { toToken } from "./claim-answer.ts";
 
 /** Most finishes that go in one statement. */
-const FINISH_BATCH = 500;
+const FINISH_BATCH = 1_000;
 /** As many go in one transaction when each may bring about more than its own end. */
 const SPECIAL_BATCH = 200;
 /** How long a queue's limit may be remembered: a limit set now binds claims after this. */
