@@ -82,7 +82,7 @@ function judgeDays(state: SlaState, daily: Timing, now: Date): readonly SlaMiss[
   for (let days = 0; days < 31 && by !== null && by > judgedUntil; days++) {
     const end: Date = by;
     const begin = previousNominalFire(daily, end) ?? since;
-    const from = begin > since ? begin : since;
+    const from = new Date(Math.max(begin.getTime(), since.getTime()));
     const expected = previousFire(timing, new Date(end.getTime() + 1));
     const isExpected = expected !== null && expected > from;
     const hasCome = successes.some(({ finishedAt, firedFor }) => firedFor > from && finishedAt <= end);
