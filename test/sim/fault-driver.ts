@@ -61,12 +61,12 @@ export class FaultDriver {
     const crash = this.#crashes.get(`${key}/${nth}`) ?? null;
     if (fault !== null) {
       this.#note(fault, `call ${fault.effect}`);
-      this.#trouble(slot, fault.delayMs, { isOfProcess: true, isBlind: method === "observeLeases" });
+      this.#trouble(slot, fault.delayMs, { isOfProcess: true, isBlind: false });
+      // The caller of a late statement gives it up before it takes effect, and sees again from then on.
+      const unheardMs = fault.effect === "late" ? fault.delayMs / 2 : fault.delayMs;
+      if (method === "observeLeases") this.#trouble(slot, unheardMs, { isOfProcess: true });
     }
-    if (crash !== null) {
-      this.#note(crash, `crash ${crash.when}`);
-      this.#simulation.slots.restart(slot, crash);
-    }
+    if (crash !== null) this.#note(crash, `crash ${crash.when}`);
     return fault === null && crash === null ? NOTHING : { fault, crash };
   }
 

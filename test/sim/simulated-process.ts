@@ -6,6 +6,7 @@ import type { Clock, EngineEvent } from "../../runtime/protocol/ports/surroundin
 import type { DoorbellTopic } from "../../runtime/protocol/ports/transport.ts";
 import { startWorkerRole, type WorkerRole } from "../../runtime/services/worker-role.ts";
 import { type Call, type Caller, connectStore } from "./connection.ts";
+import type { Fault } from "./plan.ts";
 import { type Stream, subStream } from "./random-streams.ts";
 import { SimulatedHost } from "./simulated-host.ts";
 import type { Simulation } from "./simulation.ts";
@@ -60,8 +61,9 @@ export class SimulatedProcess implements Caller {
     return onThread ? this.pausedUntilMs : Math.max(this.pausedUntilMs, this.blockedUntilMs);
   }
 
-  crash(): void {
+  crash(fault: Fault & { readonly kind: "crash" }): void {
     this.#die("crash");
+    this.simulation.slots.restart(this.slot, fault);
   }
 
   killedByJob(): void {
