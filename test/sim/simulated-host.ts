@@ -73,7 +73,7 @@ export class SimulatedHost implements HandlerHost {
       outcome,
       abort: (reason) => {
         run.abortedFor = reason;
-        simulation.auditor.handlerAsked(run, reason);
+        simulation.auditor.handlerAsked(run);
         if (reason === "time-out") simulation.reach.met("handler timed out");
         this.#note(run, `abort ${reason}`);
         this.#onThread(run, HOP_MS + ABORT_TAKES_MS, () => this.#obey(run, stepOf(request)));
