@@ -220,7 +220,9 @@ export class Slots {
   restart(slot: number, how: { readonly restartMs: number; readonly code: Code }): void {
     if (slot === CLIENT || this.#closing) return;
     this.#due[slot] = how.code;
-    this.#simulation.world.after(how.restartMs, () => {
+    // One that was still ending when the world healed does not stay away.
+    const restartMs = this.#healed ? Math.min(how.restartMs, 100) : how.restartMs;
+    this.#simulation.world.after(restartMs, () => {
       if (this.#due[slot] === how.code && this.at(slot) === null && !this.#closing) this.start(slot, how.code);
     });
   }
