@@ -1,7 +1,8 @@
 import { setTimeout as wait } from "node:timers/promises";
 
-/** Between two probes, at random: about ten a second. */
-const PROBE_GAP_MS = { least: 50, most: 150 };
+/** Between the answer to one probe and the next, at random: about ten a second when idle, a hundred and fifty in a stream. */
+export const IDLE_GAP_MS = { least: 50, most: 150 };
+export const STREAM_GAP_MS = { least: 3, most: 7 };
 /** Not counted: they load the handler. */
 const FIRST_PROBES = 3;
 
@@ -21,11 +22,11 @@ export async function measureDrain(contender, worker, jobs) {
   return { ms, jobsPerSecond: (jobs * 1000) / ms, insertedPerSecond: (jobs * 1000) / (filledMs - fillingMs) };
 }
 
-/** One job at a time on an idle worker: from the call that enqueues it to the first line of its handler. */
-export async function measureLatency(contender, worker, probes) {
+/** One job after another on a worker without other work: from the call that enqueues it to the first line of its handler. */
+export async function measureLatency(contender, worker, { probes, gapMs }) {
   const sentNs = [];
   for (let probe = -FIRST_PROBES; probe < probes; probe++) {
-    await wait(PROBE_GAP_MS.least + Math.random() * (PROBE_GAP_MS.most - PROBE_GAP_MS.least));
+    await wait(gapMs.least + Math.random() * (gapMs.most - gapMs.least));
     if (probe >= 0) sentNs.push(process.hrtime.bigint());
     await contender.probe();
   }

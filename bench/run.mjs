@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { ROOT } from "../scripts/project.mjs";
 import { openContenders } from "./contenders.mjs";
-import { measureDrain, measureLatency } from "./measure.mjs";
+import { IDLE_GAP_MS, measureDrain, measureLatency, STREAM_GAP_MS } from "./measure.mjs";
 import { describeMachine, renderTable, summarize } from "./report.mjs";
 import { startServers } from "./servers.mjs";
 
@@ -55,16 +55,17 @@ async function measure(contender, { jobs, probes, servers }) {
     await measureDrain(contender, worker, warmUp);
     await servers.settle();
     const drain = await measureDrain(contender, worker, jobs);
-    const latency = await measureLatency(contender, worker, probes);
+    const idle = await measureLatency(contender, worker, { probes, gapMs: IDLE_GAP_MS });
+    const stream = await measureLatency(contender, worker, { probes, gapMs: STREAM_GAP_MS });
     await contender.verify();
-    return { ...drain, ...latency };
+    return { ...drain, idle, stream };
   } finally {
     await worker.stop();
   }
 }
 
-function describeResult(name, { jobsPerSecond, p50Ms, p99Ms }) {
-  return `${name.padEnd(22)} ${Math.round(jobsPerSecond)} jobs/s, start after ${p50Ms.toFixed(2)} ms (p99 ${p99Ms.toFixed(2)} ms)`;
+function describeResult(name, { jobsPerSecond, idle, stream }) {
+  return `${name.padEnd(22)} ${Math.round(jobsPerSecond)} jobs/s, start after ${idle.p50Ms.toFixed(2)} ms when idle, ${stream.p50Ms.toFixed(2)} ms in a stream`;
 }
 
 async function write(report) {

@@ -7,7 +7,7 @@ import { isRefusal, type RejectedError } from "./ports/errors.ts";
 import type { HandlerOutcome } from "./ports/handlers.ts";
 import type { ClaimedJob, DeliveryStore, ExecutionStore, Finish, FinishOutcome } from "./ports/jobs.ts";
 import type { Clock, Observer, Random } from "./ports/surroundings.ts";
-import type { Delivery, LockManager, LockOutcome } from "./ports/transport.ts";
+import type { Delivery, DispatchMessage, LockManager, LockOutcome } from "./ports/transport.ts";
 import { settle } from "./settle.ts";
 
 /** What the protocol needs of the worker that plays it. */
@@ -28,10 +28,13 @@ export interface FencingPorts {
   readonly signal: AbortSignal;
 }
 
+/** A broker's message that a job has entered its queue. */
+export type DispatchDelivery = Pick<Delivery, "acknowledge"> & { readonly message: DispatchMessage };
+
 /** On broker transports, what comes before the claim. */
 export interface DeliveryPorts extends FencingPorts {
   readonly deliveries: DeliveryStore;
-  readonly locks: LockManager;
+  readonly locks: Pick<LockManager, "acquire">;
   /** How long a job is put off that somebody else has locked. */
   readonly deferMs: number;
 }
@@ -43,9 +46,9 @@ export type Ending = FinishOutcome | "stale" | "deferred" | "left";
  * A broker's message, from its arrival to the final write. Rejects when the database is away before the claim is
  * certain: the message is not acknowledged then, and comes again.
  */
-export async function runDelivery(delivery: Delivery, ports: DeliveryPorts): Promise<Ending> {
+export async function runDelivery(delivery: DispatchDelivery, ports: DeliveryPorts): Promise<Ending> {
   const sentMs = ports.clock.monotonicMs();
-  const lock = await ports.locks.acquire(`job:${delivery.jobId}`);
+  const lock = await ports.locks.acquire(`job:${delivery.message.jobId}`);
   // A crash here leaves a lock that runs out by itself and a message that the broker delivers again.
   try {
     const job = lock.kind === "busy" ? await stepAside(delivery, ports) : await claim(delivery, ports);
@@ -74,14 +77,20 @@ export async function runClaimed(execution: Execution, ports: FencingPorts): Pro
 }
 
 /** The database is the truth: no row means that somebody else has, had, or cancelled the job. */
-async function claim(delivery: Delivery, { deliveries, workerId }: DeliveryPorts): Promise<ClaimedJob | "stale"> {
-  const job = await deliveries.claimDelivery(workerId, { jobId: delivery.jobId, token: delivery.token });
+async function claim(
+  delivery: DispatchDelivery,
+  { deliveries, workerId }: DeliveryPorts,
+): Promise<ClaimedJob | "stale"> {
+  const job = await deliveries.claimDelivery(workerId, delivery.message);
   return job ?? "stale";
 }
 
 /** Whoever holds the lock works on it. Putting it off lands only while nobody owns it (reliability F3). */
-async function stepAside(delivery: Delivery, { deliveries, deferMs }: DeliveryPorts): Promise<"deferred" | "stale"> {
-  const deferred = await deliveries.deferDelivery({ jobId: delivery.jobId, token: delivery.token }, deferMs);
+async function stepAside(
+  delivery: DispatchDelivery,
+  { deliveries, deferMs }: DeliveryPorts,
+): Promise<"deferred" | "stale"> {
+  const deferred = await deliveries.deferDelivery(delivery.message, deferMs);
   return deferred ? "deferred" : "stale";
 }
 

@@ -231,9 +231,8 @@ const IN_SMALL_WORLDS: readonly Omit<Mutant, "level">[] = [
   {
     name: "an error of the claim is taken for a stale message",
     file: "runtime/protocol/fencing.ts",
-    find: "await deliveries.claimDelivery(workerId, { jobId: delivery.jobId, token: delivery.token });",
-    replace:
-      "await deliveries.claimDelivery(workerId, { jobId: delivery.jobId, token: delivery.token }).catch(() => null);",
+    find: "await deliveries.claimDelivery(workerId, delivery.message);",
+    replace: "await deliveries.claimDelivery(workerId, delivery.message).catch(() => null);",
   },
   {
     name: "a message is acknowledged before its claim",

@@ -43,7 +43,10 @@ beforeEach(async () => {
 afterEach(() => ending.abort());
 
 function ports(
-  options: { readonly locks?: LockManager; readonly handler?: (execution: Execution) => Promise<HandlerOutcome> } = {},
+  options: {
+    readonly locks?: Pick<LockManager, "acquire">;
+    readonly handler?: (execution: Execution) => Promise<HandlerOutcome>;
+  } = {},
 ): DeliveryPorts {
   const workerId = ids.workerId();
   const observer = { observe: (event: EngineEvent) => void events.push(event) };
@@ -80,9 +83,7 @@ function ports(
 function delivery(token?: bigint) {
   const current = database.jobs.get(id)?.token;
   return {
-    jobId: id,
-    token: (token ?? current) as DispatchToken,
-    queue: "default",
+    message: { kind: "dispatch" as const, jobId: id, token: (token ?? current) as DispatchToken, queue: "default" },
     acknowledge: async () => void story.push("acknowledge"),
   };
 }
@@ -124,7 +125,7 @@ describe("a delivery", () => {
     await clock.advance(5_000);
     await store.promoteDue(1);
     const running = delivery();
-    await store.claimDelivery(ids.workerId(), running);
+    await store.claimDelivery(ids.workerId(), running.message);
     expect(await runDelivery(running, ports({ locks }))).toBe("stale");
     expect(viewJob(database, id)).toMatchObject({ state: "Processing" });
   });
@@ -142,7 +143,7 @@ describe("a delivery", () => {
   });
 
   it("ends as it ended when its lock cannot be released (F6)", async () => {
-    const locks: LockManager = {
+    const locks: Pick<LockManager, "acquire"> = {
       acquire: () => Promise.resolve({ kind: "acquired", release: () => Promise.reject(new Error("no quorum")) }),
     };
     expect(await runDelivery(delivery(), ports({ locks }))).toBe("landed");

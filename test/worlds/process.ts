@@ -132,7 +132,9 @@ export class WorldProcess {
       this.#options.onAcknowledged(token);
     };
     try {
-      this.#options.onEnding(await runDelivery({ jobId, token, queue: "default", acknowledge }, this.#ports));
+      this.#options.onEnding(
+        await runDelivery({ message: { kind: "dispatch", jobId, token, queue: "default" }, acknowledge }, this.#ports),
+      );
     } catch {
       // The message stays with the broker.
       this.claiming = false;

@@ -3,6 +3,8 @@ import type { LockManager } from "../../protocol/ports/transport.ts";
 /** `locks.driver: none`: every lock is free, the database's fence alone decides. */
 export const noLocks: LockManager = {
   acquire: () => Promise.resolve({ kind: "acquired", release: () => Promise.resolve() }),
+  condition: () => ({ nodes: 0, answering: 0 }),
+  close: () => Promise.resolve(),
 };
 
 /** Locks of one process; `away` plays a lock service that does not answer. */
@@ -28,5 +30,9 @@ export function createMemoryLocks(): MemoryLocks {
         },
       });
     },
+    condition() {
+      return { nodes: 1, answering: this.away ? 0 : 1 };
+    },
+    close: () => Promise.resolve(),
   };
 }

@@ -10,7 +10,7 @@ export const CHANNEL = "turno";
 /** What a ring for a queue says before the queue's name. */
 export const QUEUE_TOPIC = "queue:";
 /** At most one ring a topic in this time; the first goes out at once. */
-const COALESCE_MS = 50;
+const COALESCE_MS = 10;
 /** A database that is away must not hold up an end. */
 const CLOSE_LIMIT_MS = 1_000;
 /** The listening session proves itself this often; a half-open connection is noticed within twice of it. */

@@ -17,19 +17,14 @@ import {
 } from "./job-statements.ts";
 import { ANSWER_IDEMPOTENCY_KEY, READ_IDEMPOTENCY_KEY, TAKE_IDEMPOTENCY_KEY } from "./once-statements.ts";
 import { type Database, isLockTimeout } from "./pool.ts";
-
-/**
- * After this long without an insert the next one rings with its own commit: the worker hears of it a round trip sooner.
- * Under load rings go apart, since all commits that ring stand in one line.
- */
-const ALONE_AFTER_MS = 50;
+import { RingShare } from "./ring-share.ts";
 
 /** How long a request waits for another one with the same idempotency key. */
 const ONCE_WAIT_MS = 5_000;
 
 /** Creating, cancelling, requeueing and deleting jobs. Rings with or after the commit; a lost ring costs one poll. */
 export function createJobStore(database: Database, doorbell: Pick<Doorbell, "ring">): JobStore {
-  let lastInsertMs = Number.NEGATIVE_INFINITY;
+  const share = new RingShare();
   return {
     async insertJobs(jobs) {
       if (jobs.some(isSpecial)) {
@@ -39,17 +34,20 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
           return { created };
         });
       }
-      const nowMs = performance.now();
-      const isAlone = nowMs - lastInsertMs >= ALONE_AFTER_MS;
-      lastInsertMs = nowMs;
-      const rows = await database.prepared<InsertedRow & { id: JobId | null }>(INSERT_JOBS, [
-        ...jobArrays(jobs),
-        isAlone ? CHANNEL : null,
-        QUEUE_TOPIC,
-      ]);
+      const rings = share.begin(performance.now());
+      let rows: readonly InsertedRow[];
+      try {
+        rows = await database.prepared<InsertedRow & { id: JobId | null }>(INSERT_JOBS, [
+          ...jobArrays(jobs),
+          rings ? CHANNEL : null,
+          QUEUE_TOPIC,
+        ]);
+      } finally {
+        if (rings) share.end(performance.now());
+      }
       return unlessUnknown(async () => {
         const created = readInserted(rows);
-        if (!isAlone) ringCreated([...created.values()]);
+        if (!rings) ringCreated([...created.values()]);
         return { created: jobs.map((job) => present(created.get(job.id))) };
       });
     },
