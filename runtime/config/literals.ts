@@ -22,6 +22,7 @@ const SECRETS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\bglpat-[A-Za-z0-9_-]{20,}/, "a token of GitLab"],
   [/\bxox[abprs]-[A-Za-z0-9-]{10,}/, "a token of Slack"],
   [/\bsk_live_[A-Za-z0-9]{10,}/, "a key of Stripe"],
+  [/\bSharedAccessKey=[^;\s]+/i, "a key of Azure"],
 ];
 const SECRET_KEY =
   /^(password|passwd|passphrase|secret|clientsecret|token|accesstoken|apikey|accesskey|secretkey|privatekey)$/;

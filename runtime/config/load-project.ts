@@ -20,7 +20,7 @@ import type {
 import type { PayloadSchema } from "./payload.ts";
 import { hasErrors, type Problem, sortProblems } from "./problems.ts";
 import { findReferenceProblems } from "./references.ts";
-import { checkRuntime } from "./runtime-document.ts";
+import { adviseRuntime, checkRuntime } from "./runtime-document.ts";
 import { type Environment, overrideRuntime, readRuntimeDocument } from "./runtime-settings.ts";
 import { readSchedule } from "./schedule-rules.ts";
 import { isMapping } from "./schema-walk.ts";
@@ -151,6 +151,10 @@ function checkProject(envelope: Envelope<"Project">, environment: Environment): 
   for (const { path, message } of checkRuntime(spec.runtime)) {
     const at = { code: "TURNO_CONFIG_VALUE", path: ["spec", "runtime", ...path], message } as const;
     problems.push(problemAt(valid.source, at));
+  }
+  for (const { path, message } of adviseRuntime(spec.runtime)) {
+    const at = { code: "TURNO_CONFIG_VALUE", path: ["spec", "runtime", ...path], message } as const;
+    problems.push(problemAt(valid.source, { ...at, severity: "warning" }));
   }
   const object = normalizeProject(valid);
   try {

@@ -142,9 +142,36 @@ export interface ProjectSpec {
   readonly runtime: RuntimeSettings;
 }
 
+export type Transport = "postgres" | "rabbitmq" | "servicebus";
+
+/** What tells workers that there is work; the part of another transport than the chosen one is not used. */
+export interface BrokerSettings {
+  readonly transport: Transport;
+  readonly prefix: string;
+  readonly rabbitmq: {
+    readonly url: string | null;
+    readonly vhost: string | null;
+    /** Texts of certificates, not their places. */
+    readonly tls: {
+      readonly ca: string | null;
+      readonly cert: string | null;
+      readonly key: string | null;
+      readonly serverName: string | null;
+    };
+  };
+  readonly servicebus: { readonly connectionString: string | null };
+}
+
+export interface LockSettings {
+  readonly driver: "none" | "redlock";
+  readonly redlock: { readonly urls: readonly string[]; readonly prefix: string; readonly expiryMs: number };
+}
+
 /** `spec.runtime`: read at start only; every leaf can be overridden by an environment variable. */
 export interface RuntimeSettings {
   readonly database: { readonly url: string | null; readonly poolSize: number };
+  readonly broker: BrokerSettings;
+  readonly locks: LockSettings;
   readonly samples: boolean;
   readonly worker: {
     readonly queues: readonly { readonly name: string; readonly concurrency: number }[];

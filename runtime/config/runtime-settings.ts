@@ -27,14 +27,38 @@ export function resolveRuntimeSettings(
 ): RuntimeSettings {
   const settings = overrideRuntime(runtime, env);
   const resolve = (text: string, where: string): string => resolveReferences(text, { where, env, readFile });
+  const optional = (text: string | null, where: string): string | null => (text === null ? null : resolve(text, where));
+  const { rabbitmq, servicebus } = settings.broker;
   return deepFreeze({
     ...settings,
     database: {
       ...settings.database,
-      url:
-        settings.database.url === null
-          ? nonEmpty(env.TURNO_DATABASE_URL)
-          : resolve(settings.database.url, "database.url"),
+      url: optional(settings.database.url, "database.url") ?? nonEmpty(env.TURNO_DATABASE_URL),
+    },
+    broker: {
+      ...settings.broker,
+      rabbitmq: {
+        url: optional(rabbitmq.url, "broker.rabbitmq.url") ?? nonEmpty(env.TURNO_RABBITMQ_URL),
+        vhost: optional(rabbitmq.vhost, "broker.rabbitmq.vhost"),
+        tls: {
+          ca: optional(rabbitmq.tls.ca, "broker.rabbitmq.tls.ca"),
+          cert: optional(rabbitmq.tls.cert, "broker.rabbitmq.tls.cert"),
+          key: optional(rabbitmq.tls.key, "broker.rabbitmq.tls.key"),
+          serverName: optional(rabbitmq.tls.serverName, "broker.rabbitmq.tls.serverName"),
+        },
+      },
+      servicebus: {
+        connectionString:
+          optional(servicebus.connectionString, "broker.servicebus.connectionString") ??
+          nonEmpty(env.TURNO_SERVICEBUS_CONNECTION_STRING),
+      },
+    },
+    locks: {
+      ...settings.locks,
+      redlock: {
+        ...settings.locks.redlock,
+        urls: settings.locks.redlock.urls.map((url) => resolve(url, "locks.redlock.urls")),
+      },
     },
     api: {
       ...settings.api,

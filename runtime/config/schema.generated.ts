@@ -66,15 +66,49 @@ export interface RuntimeDocument {
     /** Connections of one process at most. */
     readonly poolSize: number;
   };
-  /** What tells workers that there is work. */
+  /** What tells workers that there is work. The row in PostgreSQL stays the truth; server and workers need the same transport. */
   readonly broker: {
-    /** `postgres`: the database itself. */
-    readonly transport: "postgres";
+    /** `postgres`: the database itself. `rabbitmq`, `servicebus` (Azure): a broker beside it, for many machines. */
+    readonly transport: "postgres" | "rabbitmq" | "servicebus";
+    /** First part of the names of the broker's queues. */
+    readonly prefix: string;
+    /** RabbitMQ 3.10 or newer. */
+    readonly rabbitmq: {
+      /** Address; `amqps://` for TLS. Absent: `TURNO_RABBITMQ_URL` of the environment. */
+      readonly url?: string;
+      /** Virtual host. Absent: the address's. */
+      readonly vhost?: string;
+      /** Certificates as text, for an address that begins with `amqps://`. */
+      readonly tls: {
+        /** Who signed the broker's certificate. Absent: the authorities that Node trusts. */
+        readonly ca?: string;
+        /** Certificate that Turno shows; together with `key`. */
+        readonly cert?: string;
+        /** Its private key, always by a reference. */
+        readonly key?: string;
+        /** Name that the broker's certificate must hold. Absent: the address's host. */
+        readonly serverName?: string;
+      };
+    };
+    /** Azure Service Bus; needs the package `@azure/service-bus`. */
+    readonly servicebus: {
+      /** As the portal shows it, always by a reference. Absent: `TURNO_SERVICEBUS_CONNECTION_STRING` of the environment. */
+      readonly connectionString?: string;
+    };
   };
-  /** Locks beside the database's fence. */
+  /** Locks beside the database's fence, on broker transports; they save work, the fence gives safety. */
   readonly locks: {
-    /** `none`: the fence alone. */
-    readonly driver: "none";
+    /** `none`: the fence alone. `redlock`: a lock a job on independent Redis nodes. */
+    readonly driver: "none" | "redlock";
+    /** Redlock over 1, 3 or 5 Redis nodes that know nothing of one another. */
+    readonly redlock: {
+      /** Addresses of the nodes, an odd number; `rediss://` for TLS. */
+      readonly urls: readonly string[];
+      /** First part of the locks' keys. */
+      readonly prefix: string;
+      /** How long a lock outlives a worker that is gone; extended while the job runs. */
+      readonly expiry: string;
+    };
   };
   /** Whether objects with the label `turno.sample: "true"` are declared. */
   readonly samples: boolean;
@@ -752,45 +786,157 @@ export const TURNO_SCHEMA: JsonObject = {
         "broker": {
           "type": "object",
           "additionalProperties": false,
-          "plannedProperties": [
-            "prefix",
-            "rabbitmq",
-            "servicebus"
-          ],
           "default": {},
-          "description": "What tells workers that there is work.",
+          "description": "What tells workers that there is work. The row in PostgreSQL stays the truth; server and workers need the same transport.",
           "properties": {
             "transport": {
               "enum": [
-                "postgres"
-              ],
-              "plannedValues": [
+                "postgres",
                 "rabbitmq",
                 "servicebus"
               ],
               "default": "postgres",
-              "description": "`postgres`: the database itself."
+              "description": "`postgres`: the database itself. `rabbitmq`, `servicebus` (Azure): a broker beside it, for many machines."
+            },
+            "prefix": {
+              "$ref": "#/$defs/name",
+              "default": "turno",
+              "description": "First part of the names of the broker's queues."
+            },
+            "rabbitmq": {
+              "type": "object",
+              "additionalProperties": false,
+              "default": {},
+              "description": "RabbitMQ 3.10 or newer.",
+              "properties": {
+                "url": {
+                  "type": "string",
+                  "minLength": 1,
+                  "maxLength": 2000,
+                  "description": "Address; `amqps://` for TLS. Absent: `TURNO_RABBITMQ_URL` of the environment.",
+                  "examples": [
+                    "${env:TURNO_RABBITMQ_URL}"
+                  ]
+                },
+                "vhost": {
+                  "type": "string",
+                  "minLength": 1,
+                  "maxLength": 200,
+                  "description": "Virtual host. Absent: the address's."
+                },
+                "tls": {
+                  "type": "object",
+                  "additionalProperties": false,
+                  "default": {},
+                  "description": "Certificates as text, for an address that begins with `amqps://`.",
+                  "properties": {
+                    "ca": {
+                      "type": "string",
+                      "minLength": 1,
+                      "maxLength": 100000,
+                      "description": "Who signed the broker's certificate. Absent: the authorities that Node trusts.",
+                      "examples": [
+                        "${file:/run/secrets/rabbitmq-ca.pem}"
+                      ]
+                    },
+                    "cert": {
+                      "type": "string",
+                      "minLength": 1,
+                      "maxLength": 100000,
+                      "description": "Certificate that Turno shows; together with `key`.",
+                      "examples": [
+                        "${file:/run/secrets/turno.pem}"
+                      ]
+                    },
+                    "key": {
+                      "type": "string",
+                      "minLength": 1,
+                      "maxLength": 100000,
+                      "description": "Its private key, always by a reference.",
+                      "examples": [
+                        "${file:/run/secrets/turno.key}"
+                      ]
+                    },
+                    "serverName": {
+                      "type": "string",
+                      "minLength": 1,
+                      "maxLength": 255,
+                      "description": "Name that the broker's certificate must hold. Absent: the address's host."
+                    }
+                  }
+                }
+              }
+            },
+            "servicebus": {
+              "type": "object",
+              "additionalProperties": false,
+              "default": {},
+              "description": "Azure Service Bus; needs the package `@azure/service-bus`.",
+              "properties": {
+                "connectionString": {
+                  "type": "string",
+                  "minLength": 1,
+                  "maxLength": 2000,
+                  "description": "As the portal shows it, always by a reference. Absent: `TURNO_SERVICEBUS_CONNECTION_STRING` of the environment.",
+                  "examples": [
+                    "${env:TURNO_SERVICEBUS_CONNECTION_STRING}"
+                  ]
+                }
+              }
             }
           }
         },
         "locks": {
           "type": "object",
           "additionalProperties": false,
-          "plannedProperties": [
-            "redlock"
-          ],
           "default": {},
-          "description": "Locks beside the database's fence.",
+          "description": "Locks beside the database's fence, on broker transports; they save work, the fence gives safety.",
           "properties": {
             "driver": {
               "enum": [
-                "none"
-              ],
-              "plannedValues": [
+                "none",
                 "redlock"
               ],
               "default": "none",
-              "description": "`none`: the fence alone."
+              "description": "`none`: the fence alone. `redlock`: a lock a job on independent Redis nodes."
+            },
+            "redlock": {
+              "type": "object",
+              "additionalProperties": false,
+              "default": {},
+              "description": "Redlock over 1, 3 or 5 Redis nodes that know nothing of one another.",
+              "properties": {
+                "urls": {
+                  "type": "array",
+                  "maxItems": 9,
+                  "default": [],
+                  "description": "Addresses of the nodes, an odd number; `rediss://` for TLS.",
+                  "items": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 2000
+                  },
+                  "examples": [
+                    [
+                      "redis://redis-1:6379",
+                      "redis://redis-2:6379",
+                      "redis://redis-3:6379"
+                    ]
+                  ]
+                },
+                "prefix": {
+                  "$ref": "#/$defs/name",
+                  "default": "turno",
+                  "description": "First part of the locks' keys."
+                },
+                "expiry": {
+                  "$ref": "#/$defs/duration",
+                  "durationMinimum": "1s",
+                  "durationMaximum": "10m",
+                  "default": "30s",
+                  "description": "How long a lock outlives a worker that is gone; extended while the job runs."
+                }
+              }
             }
           }
         },

@@ -192,12 +192,49 @@ describe("what later versions have", () => {
     const project = (runtime: string): readonly string[] =>
       codes(JOB, { project: declare("Project", "acme", `{ timeZone: UTC, runtime: ${runtime} }`) });
     expect(project("{ broker: { transport: postgres }, locks: { driver: none } }")).toEqual([]);
-    expect(project("{ broker: { transport: rabbitmq } }")).toEqual(["TURNO_CONFIG_VALUE"]);
-    expect(project("{ locks: { driver: redlock, redlock: {} } }")).toEqual([
-      "TURNO_CONFIG_VALUE",
-      "TURNO_CONFIG_UNKNOWN_KEY",
-    ]);
+    expect(project("{ broker: { transport: rabbitmq, rabbitmq: { url: 'amqps://mq/turno' } } }")).toEqual([]);
+    expect(project("{ broker: { transport: kafka } }")).toEqual(["TURNO_CONFIG_VALUE"]);
     expect(project("{ connections: {} }")).toEqual(["TURNO_CONFIG_UNKNOWN_KEY"]);
+  });
+
+  test("an even number of Redis nodes is refused where it stands", () => {
+    const runtime =
+      "{ broker: { transport: rabbitmq }, locks: { driver: redlock, redlock: { urls: ['redis://a', 'redis://b'] } } }";
+    const { problems } = load(JOB, {
+      project: declare("Project", "acme", `{ timeZone: UTC, runtime: ${runtime} }`),
+    });
+    expect(problems).toMatchObject([
+      { code: "TURNO_CONFIG_VALUE", path: "/spec/runtime/locks/redlock/urls", severity: "error" },
+    ]);
+    expect(problems[0]?.message).toContain("odd number of Redis nodes");
+  });
+
+  test("locks without a broker are a warning: nothing asks for them", () => {
+    const runtime = "{ locks: { driver: redlock, redlock: { urls: ['redis://a'] } } }";
+    const { problems, state } = load(JOB, {
+      project: declare("Project", "acme", `{ timeZone: UTC, runtime: ${runtime} }`),
+    });
+    expect(problems).toMatchObject([{ path: "/spec/runtime/locks/driver", severity: "warning" }]);
+    expect(state).not.toBeNull();
+  });
+
+  test("a certificate without its key, and a key that stands in a file, are refused", () => {
+    const tls = (text: string): readonly string[] =>
+      codes(JOB, {
+        project: declare("Project", "acme", `{ timeZone: UTC, runtime: { broker: { rabbitmq: { tls: ${text} } } } }`),
+      });
+    const reference = (text: string): string => "$".concat(`{${text}}`);
+    expect(tls(`{ cert: "${reference("file:/c")}" }`)).toEqual(["TURNO_CONFIG_VALUE"]);
+    expect(tls(`{ cert: "${reference("file:/c")}", key: "${reference("file:/k")}" }`)).toEqual([]);
+    expect(tls('{ cert: x, key: "-----BEGIN PRIVATE KEY-----" }')).toEqual(["TURNO_CONFIG_SECRET"]);
+  });
+
+  test.each([
+    ["rabbitmq: { url: 'amqp://turno:secret@mq' }"],
+    ["servicebus: { connectionString: 'Endpoint=sb://x/;SharedAccessKeyName=a;SharedAccessKey=b64=' }"],
+  ])("credentials of a broker in a file are refused: %s", (broker) => {
+    const project = declare("Project", "acme", `{ timeZone: UTC, runtime: { broker: { ${broker} } } }`);
+    expect(codes(JOB, { project })).toEqual(["TURNO_CONFIG_SECRET"]);
   });
 
   test("expressions are refused where none may stand", () => {

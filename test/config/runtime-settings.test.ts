@@ -26,6 +26,13 @@ describe("settings of a process", () => {
   test("are the defaults when nobody says anything", () => {
     expect(resolve("{}")).toEqual({
       database: { url: null, poolSize: 10 },
+      broker: {
+        transport: "postgres",
+        prefix: "turno",
+        rabbitmq: { url: null, vhost: null, tls: { ca: null, cert: null, key: null, serverName: null } },
+        servicebus: { connectionString: null },
+      },
+      locks: { driver: "none", redlock: { urls: [], prefix: "turno", expiryMs: 30_000 } },
       samples: true,
       worker: {
         queues: [{ name: "default", concurrency: 4 }],
@@ -73,11 +80,54 @@ describe("settings of a process", () => {
     ["TURNO_RUNTIME_SAMPLES", "yes", null],
     ["TURNO_RUNTIME_WORKER_QUEUES_2_NAME", "x", null],
     ["TURNO_RUNTIME_WORKER_QUEUES_1_CONCURRENCY", "3", null],
-    ["TURNO_RUNTIME_BROKER_TRANSPORT", "rabbitmq", null],
+    ["TURNO_RUNTIME_BROKER_TRANSPORT", "kafka", null],
+    ["TURNO_RUNTIME_BROKER_RABBITMQ_ADDRESS", "amqp://mq", "Did you mean TURNO_RUNTIME_BROKER_RABBITMQ_URL?"],
   ])("%s=%s is refused", (name, value, hint) => {
     expect(() => resolve("{}", { [name]: value })).toThrow(
       expect.objectContaining({ code: "TURNO_CONFIG_SETTING", hint }),
     );
+  });
+
+  test("switch to a broker and to locks by the environment alone, as on a machine without the files", () => {
+    const settings = resolve("{}", {
+      TURNO_RUNTIME_BROKER_TRANSPORT: "rabbitmq",
+      TURNO_RUNTIME_BROKER_PREFIX: "acme",
+      TURNO_RUNTIME_BROKER_RABBITMQ_VHOST: "ops",
+      TURNO_RUNTIME_BROKER_RABBITMQ_TLS_SERVER_NAME: "mq.internal",
+      TURNO_RABBITMQ_URL: "amqps://turno:s3cret@mq",
+      TURNO_RUNTIME_LOCKS_DRIVER: "redlock",
+      TURNO_RUNTIME_LOCKS_REDLOCK_URLS_0: "redis://a",
+      TURNO_RUNTIME_LOCKS_REDLOCK_URLS_1: "redis://b",
+      TURNO_RUNTIME_LOCKS_REDLOCK_URLS_2: "redis://c",
+      TURNO_RUNTIME_LOCKS_REDLOCK_EXPIRY: "10s",
+      TURNO_SERVICEBUS_CONNECTION_STRING: "Endpoint=sb://x/",
+    });
+    expect(settings.broker).toMatchObject({
+      transport: "rabbitmq",
+      prefix: "acme",
+      rabbitmq: { url: "amqps://turno:s3cret@mq", vhost: "ops", tls: { serverName: "mq.internal" } },
+      servicebus: { connectionString: "Endpoint=sb://x/" },
+    });
+    expect(settings.locks).toEqual({
+      driver: "redlock",
+      redlock: { urls: ["redis://a", "redis://b", "redis://c"], prefix: "turno", expiryMs: 10_000 },
+    });
+  });
+
+  test("refuse an even number of Redis nodes by the variable's name", () => {
+    const env = { TURNO_RUNTIME_LOCKS_REDLOCK_URLS_0: "redis://a", TURNO_RUNTIME_LOCKS_REDLOCK_URLS_1: "redis://b" };
+    expect(() => resolve("{}", env)).toThrow(/spec\.runtime\.locks\.redlock\.urls: expected an odd number/);
+  });
+
+  test("take a broker's secrets by reference, and none of them when a supervisor hands the settings down", () => {
+    const runtime = `{ broker: { transport: rabbitmq, rabbitmq: { url: "amqps://turno:${reference("env:PW")}@mq", tls: { ca: "${reference("file:/ca.pem")}" } } }, locks: { driver: redlock, redlock: { urls: ["redis://:${reference("env:PW")}@r"] } } }`;
+    const settings = resolve(runtime, { PW: "s3cret" }, (path) => `content of ${path}\n`);
+    expect(settings.broker.rabbitmq).toMatchObject({
+      url: "amqps://turno:s3cret@mq",
+      tls: { ca: "content of /ca.pem" },
+    });
+    expect(settings.locks.redlock.urls).toEqual(["redis://:s3cret@r"]);
+    expect(JSON.stringify(writeRuntime(project(runtime).runtime))).not.toContain("s3cret");
   });
 
   test("take secrets from the environment and from files", () => {
@@ -130,6 +180,16 @@ describe("settings of a process", () => {
           database: { url: null, poolSize },
           worker: { ...base.runtime.worker, leaseDurationMs: lease + 1000, heartbeatMs: other },
           api: { ...base.runtime.api, keys: reference("env:KEYS") },
+          broker: {
+            ...base.runtime.broker,
+            transport: "servicebus" as const,
+            rabbitmq: {
+              url: samples ? "amqp://mq" : null,
+              vhost: "v",
+              tls: { ca: "c", cert: "d", key: reference("file:/k"), serverName: samples ? null : "n" },
+            },
+          },
+          locks: { driver: "redlock" as const, redlock: { urls: ["redis://a"], prefix: "p", expiryMs: other + 1_000 } },
         };
         const checked = validateRuntime(writeRuntime(settings) as never);
         expect(checked.ok && readRuntime(checked.value)).toEqual(settings);

@@ -18,6 +18,13 @@ const DAY_MS = 86_400_000;
 const RETENTION = { succeededMs: 7 * DAY_MS, cancelledMs: 7 * DAY_MS, failedMs: 30 * DAY_MS };
 const RUNTIME: RuntimeSettings = {
   database: { url: null, poolSize: 10 },
+  broker: {
+    transport: "postgres",
+    prefix: "turno",
+    rabbitmq: { url: null, vhost: null, tls: { ca: null, cert: null, key: null, serverName: null } },
+    servicebus: { connectionString: null },
+  },
+  locks: { driver: "none", redlock: { urls: [], prefix: "turno", expiryMs: 30_000 } },
   samples: false,
   worker: {
     queues: [{ name: "default", concurrency: 4 }],
