@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import { createDoorbell } from "../../runtime/adapters/postgres/doorbell.ts";
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import type { JobId } from "../../runtime/core/ids.ts";
@@ -66,6 +66,40 @@ it("is heard by everybody who listens, whatever the topic", async () => {
     await all;
     expect(rings).toEqual(topics);
   }
+});
+
+it("hears through one session for all listeners of a process, which ends with the last of them", async () => {
+  const doorbell = doorbellAt(testDatabase.address.connectionString);
+  const sessions = async (): Promise<unknown> => {
+    const [row] = await database.query<{ sessions: number }>(
+      "select count(*)::int as sessions from pg_stat_activity where application_name = 'turno-doorbell' and datname = current_database() and query like 'listen%'",
+    );
+    return row?.sessions;
+  };
+  const before = await sessions();
+  const heard: string[] = [];
+  let all: () => void = () => {};
+  const both = new Promise<void>((resolve) => (all = resolve));
+  const stops = ["first", "second"].map((name) => {
+    const stop = new AbortController();
+    const begun = new Promise<void>((onGap) =>
+      doorbell.listen({ onRing: () => heard.push(name) === 2 && all(), onGap }, stop.signal),
+    );
+    return { stop, begun };
+  });
+  for (const { begun } of stops) await begun;
+  expect(await sessions()).toBe(Number(before) + 1);
+  doorbell.ring({ kind: "schedules" });
+  await both;
+  expect(heard).toEqual(["first", "second"]);
+
+  stops[0]?.stop.abort();
+  const again = listening(doorbell, () => {});
+  await again;
+  expect(await sessions()).toBe(Number(before) + 1);
+  for (const end of ends.splice(1)) await end();
+  stops[1]?.stop.abort();
+  await vi.waitFor(async () => expect(await sessions()).toBe(before), { timeout: 10_000, interval: 20 });
 });
 
 it("says what it was asked to say shortly before its end", async () => {

@@ -33,7 +33,7 @@ function job(options: Partial<NewJob> = {}): NewJob {
   return { id: ids.jobId(), ...plain, ...options };
 }
 
-it("a lone insert rings with its own commit, the next ones after theirs, and a delayed job not at all", async () => {
+it("an insert rings with its own commit, one beside it after its own, and a delayed job not at all", async () => {
   const stop = new AbortController();
   const doorbell = createDoorbell({ database, address: testDatabase.address, logger: silentLogger });
   const heard: DoorbellTopic[] = [];

@@ -4,7 +4,7 @@ import type { CreatedJob, InsertOnceOutcome, JobStore, NewJob, OnceKey } from ".
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { type FinalState, isFinal, type JobState } from "../../protocol/states.ts";
 import { releaseKeys, takeKeys } from "./concurrency-keys.ts";
-import { CHANNEL, QUEUE_TOPIC } from "./doorbell.ts";
+import { CHANNEL, QUEUE_TOPIC } from "./doorbell-listener.ts";
 import { type InsertedRow, insertSpecialJobs, jobArrays, present, readInserted, UnknownTypes } from "./insert-jobs.ts";
 import {
   CANCEL_JOB,

@@ -1,10 +1,10 @@
-/** A ring may be sent with a commit again after this many times what the last one took. */
-const REST_PER_RING = 3;
+/** After a ring comes a rest of this many times what it took. */
+const REST_PER_RING = 1;
 
 /**
  * Which inserts ring with their own commit. The worker hears of such a job a round trip sooner, but all commits of a database
- * that ring stand in one line, held through the write to disk. So at most a quarter of the time goes into them: in a
- * stream of single jobs nearly each one rings, under load or where others ring too, and each takes longer, hardly any.
+ * that ring stand in one line, held through the write to disk. So one insert at a time rings, for at most half of
+ * the time: in a stream of single jobs each one does; under load, or where others ring too and each takes longer, few do.
  */
 export class RingShare {
   #underWay = false;
