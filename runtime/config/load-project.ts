@@ -24,6 +24,7 @@ import { adviseRuntime, checkRuntime } from "./runtime-document.ts";
 import { type Environment, overrideRuntime, readRuntimeDocument } from "./runtime-settings.ts";
 import { readSchedule } from "./schedule-rules.ts";
 import { isMapping } from "./schema-walk.ts";
+import { checkSource } from "./source-settings.ts";
 
 export interface LoadProjectOptions {
   /** Whether a file below the project's root is there, for handlers; absent: not checked. */
@@ -155,6 +156,12 @@ function checkProject(envelope: Envelope<"Project">, environment: Environment): 
   for (const { path, message } of adviseRuntime(spec.runtime)) {
     const at = { code: "TURNO_CONFIG_VALUE", path: ["spec", "runtime", ...path], message } as const;
     problems.push(problemAt(valid.source, { ...at, severity: "warning" }));
+  }
+  if (spec.source !== undefined) {
+    for (const { path, message } of checkSource(spec.source)) {
+      const at = { code: "TURNO_CONFIG_VALUE", path: ["spec", "source", ...path], message } as const;
+      problems.push(problemAt(valid.source, at));
+    }
   }
   const object = normalizeProject(valid);
   try {

@@ -22,6 +22,7 @@ import type {
 import type { PayloadSchema } from "./payload.ts";
 import { readRuntime } from "./runtime-document.ts";
 import type { JobDocument, PolicySpecDocument, ScheduleDocument } from "./schema.generated.ts";
+import { readSource, readSync } from "./source-settings.ts";
 import { validateDocument } from "./validate.ts";
 
 /** Name of the policy that is there without being declared. */
@@ -46,6 +47,8 @@ export function normalizeProject(source: ValidDocument<"Project">): ProjectObjec
     include: spec.include,
     timeZone: spec.timeZone ?? null,
     handlers: spec.handlers,
+    ...(spec.source === undefined ? {} : { source: readSource(spec.source) }),
+    ...(spec.sync === undefined ? {} : { sync: readSync(spec.sync) }),
     runtime: readRuntime(spec.runtime),
   });
 }

@@ -139,7 +139,43 @@ export interface ProjectSpec {
   readonly timeZone: string | null;
   /** Folder of handlers, relative to the project's root. */
   readonly handlers: string;
+  /** Where the files in force come from; absent: the folder. */
+  readonly source?: SourceSpec;
+  readonly sync?: SyncSpec;
   readonly runtime: RuntimeSettings;
+}
+
+export interface SourceSpec {
+  readonly git: GitSourceSpec;
+  readonly nonFastForward: "allow" | "hold";
+}
+
+export interface GitSourceSpec {
+  /** Without credentials. */
+  readonly url: string;
+  /** A branch, or the full name of a ref. */
+  readonly ref: string;
+  /** Folder of the repository; null: its top. */
+  readonly path: string | null;
+  readonly intervalMs: number;
+  /** Where credentials lie: `env:NAME` or `file:/path`. */
+  readonly auth: {
+    readonly tokenFrom: string | null;
+    readonly sshKeyFrom: string | null;
+    readonly knownHostsFrom: string | null;
+  };
+  /** File with the signers whose commits come into force; null: everybody's do. */
+  readonly signers: string | null;
+}
+
+export interface SyncSpec {
+  readonly guard: {
+    /** Null: any number. */
+    readonly maxDeletes: number | null;
+    /** Null: all. */
+    readonly maxFireLossPercent: number | null;
+  };
+  readonly staleAfterMs: number;
 }
 
 export type Transport = "postgres" | "rabbitmq" | "servicebus";

@@ -52,9 +52,57 @@ export interface ProjectDocument {
         readonly misfirePolicy?: "latest" | "none" | "all";
       };
     };
+    /** Where the files in force come from. Absent: this folder, watched. Read when a process starts. */
+    readonly source?: SourceDocument;
+    /** Rules for bringing files into force. Those that are in force decide, not those of the files that are to come. */
+    readonly sync?: SyncDocument;
     /** Settings of the processes, read when they start. Every leaf can be overridden by an environment variable, and `${env:NAME}` and `${file:/path}` stand for secrets. */
     readonly runtime: RuntimeDocument;
   };
+}
+
+/** Where the files in force come from. Absent: this folder, watched. Read when a process starts. */
+export interface SourceDocument {
+  /** A branch of a repository, fetched without a checkout. */
+  readonly git: {
+    /** Address, https:// or ssh://, without credentials; http:// only on loopback. */
+    readonly url: string;
+    /** Branch, or the full name of another ref. */
+    readonly ref: string;
+    /** Folder of the repository in which turno.yaml lies. Absent: its top. */
+    readonly path?: string;
+    /** Time between two looks at the remote, each up to a tenth longer so that many processes spread out. */
+    readonly interval: string;
+    /** Credentials, by where they lie. */
+    readonly auth?: {
+      /** Token for https, sent to the repository's host alone. */
+      readonly tokenFrom?: string;
+      /** Private key for ssh. */
+      readonly sshKeyFrom?: string;
+      /** Host keys for ssh, as in known_hosts. Absent: those of the process's user; an unknown host is refused. */
+      readonly knownHostsFrom?: string;
+    };
+    /** Only signed commits come into force. */
+    readonly verify?: {
+      /** File with the allowed signers as ssh-keygen reads it, in this folder and never from the repository. */
+      readonly signers: string;
+    };
+  };
+  /** What a rewritten history does: `allow` takes the new one, `hold` keeps what is in force until somebody confirms. */
+  readonly nonFastForward: "allow" | "hold";
+}
+
+/** Rules for bringing files into force. Those that are in force decide, not those of the files that are to come. */
+export interface SyncDocument {
+  /** What is not applied unless somebody confirms it. */
+  readonly guard: {
+    /** Objects that one revision may remove. Absent: any number. */
+    readonly maxDeletes?: number;
+    /** Share of the fires of the next seven days that one revision may take away, by removing schedules or by leaving them nothing to fire. Absent: all. */
+    readonly maxFireLossPercent?: number;
+  };
+  /** Without a look at the files for this long, the state of the source is Stale. */
+  readonly staleAfter: string;
 }
 
 /** Settings of the processes, read when they start. Every leaf can be overridden by an environment variable, and `${env:NAME}` and `${file:/path}` stand for secrets. */
@@ -600,8 +648,6 @@ export const TURNO_SCHEMA: JsonObject = {
           "type": "object",
           "additionalProperties": false,
           "plannedProperties": [
-            "source",
-            "sync",
             "environments",
             "bundle"
           ],
@@ -710,6 +756,12 @@ export const TURNO_SCHEMA: JsonObject = {
                 }
               }
             },
+            "source": {
+              "$ref": "#/$defs/source"
+            },
+            "sync": {
+              "$ref": "#/$defs/sync"
+            },
             "runtime": {
               "$ref": "#/$defs/runtime",
               "default": {}
@@ -749,6 +801,157 @@ export const TURNO_SCHEMA: JsonObject = {
           }
         }
       ]
+    },
+    "source": {
+      "type": "object",
+      "additionalProperties": false,
+      "required": [
+        "git"
+      ],
+      "description": "Where the files in force come from. Absent: this folder, watched. Read when a process starts.",
+      "properties": {
+        "git": {
+          "type": "object",
+          "additionalProperties": false,
+          "required": [
+            "url"
+          ],
+          "description": "A branch of a repository, fetched without a checkout.",
+          "properties": {
+            "url": {
+              "type": "string",
+              "minLength": 1,
+              "maxLength": 1000,
+              "description": "Address, https:// or ssh://, without credentials; http:// only on loopback.",
+              "examples": [
+                "https://git.example.com/ops/schedules.git",
+                "git@git.example.com:ops/schedules.git"
+              ]
+            },
+            "ref": {
+              "type": "string",
+              "maxLength": 200,
+              "pattern": "^(?!.*(\\.\\.|//|\\.lock$|\\.lock/|/$|\\.$|/\\.))[A-Za-z0-9][A-Za-z0-9._/-]*$",
+              "expected": "a branch such as main, or a full name such as refs/tags/live",
+              "default": "main",
+              "description": "Branch, or the full name of another ref."
+            },
+            "path": {
+              "type": "string",
+              "maxLength": 200,
+              "pattern": "^[A-Za-z0-9_@][A-Za-z0-9_@.-]*(/[A-Za-z0-9_@][A-Za-z0-9_@.-]*)*$",
+              "expected": "a folder of the repository such as prod",
+              "description": "Folder of the repository in which turno.yaml lies. Absent: its top."
+            },
+            "interval": {
+              "$ref": "#/$defs/duration",
+              "durationMinimum": "1s",
+              "durationMaximum": "1d",
+              "default": "30s",
+              "description": "Time between two looks at the remote, each up to a tenth longer so that many processes spread out."
+            },
+            "auth": {
+              "type": "object",
+              "additionalProperties": false,
+              "description": "Credentials, by where they lie.",
+              "properties": {
+                "tokenFrom": {
+                  "type": "string",
+                  "maxLength": 400,
+                  "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$",
+                  "expected": "where the token lies: env:NAME or file:/path",
+                  "description": "Token for https, sent to the repository's host alone.",
+                  "examples": [
+                    "env:GIT_TOKEN"
+                  ]
+                },
+                "sshKeyFrom": {
+                  "type": "string",
+                  "maxLength": 400,
+                  "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$",
+                  "expected": "where the private key lies: env:NAME or file:/path",
+                  "description": "Private key for ssh.",
+                  "examples": [
+                    "file:/run/secrets/deploy-key"
+                  ]
+                },
+                "knownHostsFrom": {
+                  "type": "string",
+                  "maxLength": 400,
+                  "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$",
+                  "expected": "where the known hosts lie: env:NAME or file:/path",
+                  "description": "Host keys for ssh, as in known_hosts. Absent: those of the process's user; an unknown host is refused."
+                }
+              }
+            },
+            "verify": {
+              "type": "object",
+              "additionalProperties": false,
+              "required": [
+                "signers"
+              ],
+              "description": "Only signed commits come into force.",
+              "properties": {
+                "signers": {
+                  "type": "string",
+                  "minLength": 1,
+                  "maxLength": 400,
+                  "description": "File with the allowed signers as ssh-keygen reads it, in this folder and never from the repository.",
+                  "examples": [
+                    ".turno/allowed_signers"
+                  ]
+                }
+              }
+            }
+          }
+        },
+        "nonFastForward": {
+          "enum": [
+            "allow",
+            "hold"
+          ],
+          "default": "allow",
+          "description": "What a rewritten history does: `allow` takes the new one, `hold` keeps what is in force until somebody confirms."
+        }
+      }
+    },
+    "sync": {
+      "type": "object",
+      "additionalProperties": false,
+      "plannedProperties": [
+        "prune"
+      ],
+      "description": "Rules for bringing files into force. Those that are in force decide, not those of the files that are to come.",
+      "properties": {
+        "guard": {
+          "type": "object",
+          "additionalProperties": false,
+          "default": {},
+          "description": "What is not applied unless somebody confirms it.",
+          "properties": {
+            "maxDeletes": {
+              "type": "integer",
+              "minimum": 0,
+              "maximum": 1000000,
+              "unit": "objects",
+              "description": "Objects that one revision may remove. Absent: any number."
+            },
+            "maxFireLossPercent": {
+              "type": "integer",
+              "minimum": 0,
+              "maximum": 100,
+              "unit": "percent",
+              "description": "Share of the fires of the next seven days that one revision may take away, by removing schedules or by leaving them nothing to fire. Absent: all."
+            }
+          }
+        },
+        "staleAfter": {
+          "$ref": "#/$defs/duration",
+          "durationMinimum": "1m",
+          "default": "15m",
+          "description": "Without a look at the files for this long, the state of the source is Stale."
+        }
+      }
     },
     "runtime": {
       "type": "object",
