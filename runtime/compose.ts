@@ -14,12 +14,12 @@ import { createExecutionStore } from "./adapters/postgres/execution-store.ts";
 import { createFireHistory } from "./adapters/postgres/fire-history.ts";
 import { createJobStore } from "./adapters/postgres/job-store.ts";
 import { createLeaseStore } from "./adapters/postgres/lease-store.ts";
-import { checkSchema } from "./adapters/postgres/migrate.ts";
 import { createPanelQueries } from "./adapters/postgres/panel-queries.ts";
 import { createPauseStore } from "./adapters/postgres/pause-store.ts";
 import { type DatabaseAddress, openDatabase, type PoolOptions } from "./adapters/postgres/pool.ts";
 import { createRevisionStore } from "./adapters/postgres/revision-store.ts";
 import { createScheduleStore } from "./adapters/postgres/schedule-store.ts";
+import { checkSchema } from "./adapters/postgres/schema-range.ts";
 import { createSlaStore } from "./adapters/postgres/sla-store.ts";
 import { createWorkerStore } from "./adapters/postgres/worker-store.ts";
 import { systemClock } from "./adapters/system/clock.ts";
@@ -240,6 +240,35 @@ export async function startWorkerHealth(options: {
     },
   });
   return startWebServer({ app, host, port, clock: systemClock });
+}
+
+/** The health checks of a reconciler: 503 while the database is away, and while it does not follow the files. */
+export async function startReconcilerHealth(options: {
+  readonly stores: Stores;
+  readonly isFollowing: () => boolean;
+  readonly host: string;
+  readonly port: number;
+  readonly logger: Logger;
+}): Promise<WebServer> {
+  const { stores, isFollowing, host, port, logger } = options;
+  const app = createHealthApp({
+    logger,
+    health: async () => ({
+      database: await checkDatabase(stores, logger),
+      files: { status: isFollowing() ? "up" : "down", detail: null },
+    }),
+  });
+  return startWebServer({ app, host, port, clock: systemClock });
+}
+
+async function checkDatabase({ database }: Stores, logger: Logger): Promise<HealthCheck> {
+  try {
+    await database.query("select 1");
+    return { status: "up", detail: null };
+  } catch (error) {
+    logger.debug("the health check found the database away", { error: describeError(error) });
+    return { status: "down", detail: describeError(error) };
+  }
 }
 
 /** Compiles each definition's schema once. */

@@ -1,4 +1,4 @@
-import { checkSchema } from "../adapters/postgres/migrate.ts";
+import { checkSchema } from "../adapters/postgres/schema-range.ts";
 import { composeWebApp, openStores } from "../compose.ts";
 import { type ApiClient, createApiClient, createRemoteClient } from "./api-client.ts";
 import type { ClientOptions } from "./commands/jobs.ts";

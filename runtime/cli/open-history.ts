@@ -1,4 +1,4 @@
-import { checkSchema } from "../adapters/postgres/migrate.ts";
+import { checkSchema } from "../adapters/postgres/schema-range.ts";
 import { systemIds } from "../adapters/system/ids.ts";
 import { openStores } from "../compose.ts";
 import type { HistorySession } from "./commands/backfill.ts";

@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
-import { checkSchema, migrate } from "../adapters/postgres/migrate.ts";
+import { migrate } from "../adapters/postgres/migrate.ts";
+import { checkSchema } from "../adapters/postgres/schema-range.ts";
 import { lookOptions, openStores } from "../compose.ts";
 import { createLook } from "../reconcile/look.ts";
 import { VERSION } from "../version.ts";

@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
 import { access, constants, statfs } from "node:fs/promises";
 import type { Command } from "commander";
-import { checkSchema, migrate } from "../../adapters/postgres/migrate.ts";
+import { migrate } from "../../adapters/postgres/migrate.ts";
 import { openDatabase } from "../../adapters/postgres/pool.ts";
+import { checkSchema } from "../../adapters/postgres/schema-range.ts";
 import { openStores } from "../../compose.ts";
 import { hasErrors } from "../../config/problems.ts";
 import { humanDuration } from "../../core/duration.ts";

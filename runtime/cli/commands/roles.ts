@@ -3,11 +3,13 @@ import { access, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { checkSchema } from "../../adapters/postgres/migrate.ts";
+import { migrate } from "../../adapters/postgres/migrate.ts";
+import { waitForSchema } from "../../adapters/postgres/schema-range.ts";
 import {
   composeReconciler,
   openStores,
   startReconciler,
+  startReconcilerHealth,
   startServer,
   startWorker,
   startWorkerHealth,
@@ -28,17 +30,20 @@ interface RoleOptions {
   readonly runtime?: string;
 }
 
-interface WorkerRoleOptions extends RoleOptions {
-  readonly queue?: readonly string[];
+interface ReconcilerRoleOptions extends RoleOptions {
   readonly healthPort?: string;
   readonly healthHost: string;
+}
+
+interface WorkerRoleOptions extends ReconcilerRoleOptions {
+  readonly queue?: readonly string[];
 }
 
 /** `server`, `worker`, `reconciler`: one role a process, on as many machines as wanted. They stop on SIGTERM and Ctrl-C. */
 export function addRoleCommands(program: Command, io: CommandIo): void {
   program
     .command("server")
-    .description("run the API and the panel")
+    .description("run the API and the panel; brings the database's schema to this version first")
     .option("--dir <folder>", "the project's folder (default: here)")
     .option("--host <address>", "listen on this address instead of the project's")
     .option("--port <n>", "listen on this port instead of the project's; 0: a free one")
@@ -49,6 +54,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       await using role = await openRole(io, options, "server");
       const { api } = role.project.settings;
       const settings = { ...api, host: options.host ?? api.host, port: port ?? api.port };
+      await migrate(role.address, role.logger);
       const server = await startServer({ ...role, settings, passBusyPorts: options.passBusyPort === true });
       announce(io, { kind: "ready", url: server.url }, `the API and the panel: ${server.url}`);
       await stopRequested(io.signal);
@@ -78,6 +84,10 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
         healthPort === null
           ? null
           : await startWorkerHealth({ readiness, host: options.healthHost, port: healthPort, logger: role.logger });
+      if (!(await waitForSchema(role.stores.database, { logger: role.logger, signal: io.signal }))) {
+        await health?.close();
+        return;
+      }
       const worker = await startWorker({
         ...role,
         settings,
@@ -92,8 +102,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       });
       started = worker.role;
       const served = settings.worker.queues.map((queue) => `${queue.name}×${queue.concurrency}`).join(" ");
-      const checks = health === null ? "" : `; its health: ${health.url}/health/ready`;
-      announce(io, { kind: "ready", url: null }, `the worker serves ${served}${checks}`);
+      announce(io, { kind: "ready", url: null }, `the worker serves ${served}${whereHealth(health)}`);
       await stopRequested(io.signal);
       await worker.stop();
       await health?.close();
@@ -103,10 +112,26 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .command("reconciler")
     .description("watch the project's files and bring every change into force")
     .option("--dir <folder>", "the project's folder (default: here)")
-    .action(async (options: RoleOptions) => {
+    .option("--health-port <n>", "answer /health/live and /health/ready on this port; 0: a free one")
+    .option("--health-host <address>", "where that port listens", "127.0.0.1")
+    .action(async (options: ReconcilerRoleOptions) => {
+      const healthPort = options.healthPort === undefined ? null : readPort(options.healthPort);
       await using role = await openRole(io, options, "reconciler");
       const { project } = role;
-      await checkSchema(role.stores.database);
+      let isFollowing = false;
+      const health =
+        healthPort === null
+          ? null
+          : await startReconcilerHealth({
+              ...role,
+              isFollowing: () => isFollowing && !io.signal.aborted,
+              host: options.healthHost,
+              port: healthPort,
+            });
+      if (!(await waitForSchema(role.stores.database, { logger: role.logger, signal: io.signal }))) {
+        await health?.close();
+        return;
+      }
       const reconciler = composeReconciler({
         ...role,
         root: project.paths.root,
@@ -115,13 +140,12 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
         takeOver: false,
       });
       const following = await startReconciler(reconciler, role.logger);
-      announce(
-        io,
-        { kind: "ready", url: null },
-        `watching ${join(project.paths.root, "turno.yaml")} and what it includes`,
-      );
+      isFollowing = true;
+      const watched = join(project.paths.root, "turno.yaml");
+      announce(io, { kind: "ready", url: null }, `watching ${watched} and what it includes${whereHealth(health)}`);
       await stopRequested(io.signal);
       await following.stop();
+      await health?.close();
     });
 }
 
@@ -142,6 +166,10 @@ async function openRole(io: CommandIo, options: RoleOptions, role: string) {
 function announce(io: CommandIo, message: ReadyMessage, text: string): void {
   if (process.send === undefined) io.out(`${text}\n`);
   else process.send(message);
+}
+
+function whereHealth(health: { readonly url: string } | null): string {
+  return health === null ? "" : `; its health: ${health.url}/health/ready`;
 }
 
 export function stopRequested(signal: AbortSignal): Promise<void> {
