@@ -9,6 +9,7 @@ import { addBackfillCommand } from "./commands/backfill.ts";
 import { addCalendarCommand } from "./commands/calendar.ts";
 import { addDatabaseCommands } from "./commands/database.ts";
 import { addFleetCommands } from "./commands/fleet.ts";
+import { addFmtCommand } from "./commands/fmt.ts";
 import { addInitCommand } from "./commands/init.ts";
 import { addJobCommands } from "./commands/jobs.ts";
 import { addLintCommand } from "./commands/lint.ts";
@@ -62,6 +63,7 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addValidateCommand(program, io, setExitCode);
   addTestCommand(program, io, setExitCode, () => new Date());
   addLintCommand(program, io, setExitCode, () => new Date());
+  addFmtCommand(program, io, setExitCode);
   addPlanCommand(program, io, setExitCode, {
     database: reconcile,
     files: (options) => openOtherFiles(io, options),
