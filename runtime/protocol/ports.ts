@@ -5,6 +5,7 @@ export * from "./ports/handlers.ts";
 export * from "./ports/intake.ts";
 export * from "./ports/jobs.ts";
 export * from "./ports/leases.ts";
+export * from "./ports/outbox.ts";
 export * from "./ports/panel.ts";
 export * from "./ports/revisions.ts";
 export * from "./ports/schedules.ts";

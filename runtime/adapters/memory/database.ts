@@ -6,6 +6,7 @@ import type { AttemptOutcome, CreatedJob, NewJob, Ownership } from "../../protoc
 import type { Pause, PauseTarget } from "../../protocol/ports/pauses.ts";
 import type { WorkerCondition, WorkerInfo } from "../../protocol/ports/workers.ts";
 import { assertMove, type FinalState, type Hold, type JobState, type TransitionReason } from "../../protocol/states.ts";
+import { deadLetterOf, MemoryOutbox } from "./outbox.ts";
 import { RunnableOrder } from "./runnable-order.ts";
 
 /** A job as the table has it; times are milliseconds of the database's clock. */
@@ -22,6 +23,8 @@ export interface JobRow {
   state: JobState;
   hold: Hold | null;
   token: DispatchToken | null;
+  /** Into its queue; null: never. */
+  enqueuedAtMs: number | null;
   /** Of the last execution that put the job off. */
   releasedToken: DispatchToken | null;
   runAtMs: number;
@@ -130,6 +133,7 @@ export class MemoryDatabase {
   readonly workers = new Map<WorkerId, WorkerRow>();
   readonly terms = new Map<string, { readonly workerId: WorkerId; readonly expiresAtMs: number }>();
   coldStarts = 0;
+  readonly outbox: MemoryOutbox;
   readonly nowMs: () => number;
   #token = 0n;
   readonly #runnable = new Map<
@@ -139,6 +143,12 @@ export class MemoryDatabase {
 
   constructor(nowMs: () => number) {
     this.nowMs = nowMs;
+    this.outbox = new MemoryOutbox(nowMs);
+  }
+
+  /** The newest token that was given out. */
+  get lastToken(): bigint {
+    return this.#token;
   }
 
   runnable(queue: string): { readonly usual: RunnableOrder<JobRow>; readonly recovered: RunnableOrder<JobRow> } {
@@ -201,6 +211,7 @@ export class MemoryDatabase {
       state: "Scheduled",
       hold,
       token: null,
+      enqueuedAtMs: null,
       releasedToken: null,
       sortAtMs: job.runAtMs - job.priority * PRIORITY_MS,
       workerId: null,
@@ -289,6 +300,7 @@ export class MemoryDatabase {
     row.hold = null;
     row.finishedAtMs = this.nowMs();
     if (state === "Failed") this.deadLetters.push({ jobId: row.id, reason, error: row.error });
+    if (state === "Failed") this.outbox.write(deadLetterOf(row, reason));
     this.#releaseKey(row);
   }
 
@@ -353,6 +365,8 @@ export class MemoryDatabase {
   #mint(row: JobRow): void {
     this.#token += 1n;
     row.token = this.#token as DispatchToken;
+    row.enqueuedAtMs = this.nowMs();
+    this.outbox.write({ kind: "dispatch", jobId: row.id, token: row.token, queue: row.queue });
     const { usual, recovered } = this.runnable(row.queue);
     (row.recovered ? recovered : usual).add(row);
   }

@@ -1,5 +1,6 @@
 import type { DeliveryStore, ExecutionStore, JobStore } from "../../protocol/ports/jobs.ts";
 import type { LeaseStore } from "../../protocol/ports/leases.ts";
+import type { OutboxStore } from "../../protocol/ports/outbox.ts";
 import type { PauseStore } from "../../protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../../protocol/ports/schedules.ts";
 import type { SlaStore } from "../../protocol/ports/slas.ts";
@@ -9,6 +10,7 @@ import type { MemoryDatabase } from "./database.ts";
 import { createExecutionStore } from "./execution-store.ts";
 import { createJobStore } from "./job-store.ts";
 import { createLeaseStore } from "./lease-store.ts";
+import { createOutboxStore } from "./outbox-store.ts";
 import { createPauseStore } from "./pause-store.ts";
 import { createScheduleStore } from "./schedule-store.ts";
 import { createSlaStore } from "./sla-store.ts";
@@ -21,6 +23,7 @@ export type MemoryStore = JobStore &
   ScheduleStore &
   PauseStore &
   SlaStore &
+  OutboxStore &
   WorkerStore &
   CleanupStore;
 
@@ -34,6 +37,7 @@ export function createMemoryStore(database: MemoryDatabase, doorbell: Pick<Doorb
     ...createScheduleStore(database, doorbell),
     ...createPauseStore(database, doorbell),
     ...createSlaStore(database, doorbell),
+    ...createOutboxStore(database),
     ...createWorkerStore(database),
   };
 }

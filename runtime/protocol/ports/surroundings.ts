@@ -61,6 +61,17 @@ export type EngineEvent =
       readonly notifiedBy: JobId | null;
     }
   | { readonly kind: "schedule-broken"; readonly schedule: string; readonly message: string }
+  /** Messages of the outbox, and how many of them the broker has confirmed. */
+  | { readonly kind: "relayed"; readonly taken: number; readonly removed: number }
+  /** The broker has no queue for them; they are tried again with growing waits. */
+  | { readonly kind: "unroutable"; readonly queue: string; readonly messages: number; readonly hint: string }
+  /** Not confirmed; once, until all are. */
+  | { readonly kind: "publishing-fails"; readonly messages: number }
+  | { readonly kind: "publishing-again" }
+  /** The broker had lost their messages. */
+  | { readonly kind: "redispatched"; readonly queue: string; readonly jobs: number }
+  | { readonly kind: "outbox-behind"; readonly messages: number; readonly oldestMs: number }
+  | { readonly kind: "outbox-caught-up"; readonly messages: number }
   | { readonly kind: "duty-taken" | "duty-lost"; readonly duty: string }
   | { readonly kind: "database-away" | "database-back"; readonly loop: string; readonly message: string }
   /** A loop's cycle failed for another reason than the database being away; the loop goes on. */
