@@ -25,6 +25,7 @@ import { type Environment, overrideRuntime, readRuntimeDocument } from "./runtim
 import { readSchedule } from "./schedule-rules.ts";
 import { isMapping } from "./schema-walk.ts";
 import { checkSource } from "./source-settings.ts";
+import { checkTeamRules, RULES_FILE } from "./team-rules.ts";
 
 export interface LoadProjectOptions {
   /** Whether a file below the project's root is there, for handlers; absent: not checked. */
@@ -55,8 +56,8 @@ type Files = ReadonlyMap<string, Uint8Array | string>;
 
 /**
  * Files by path below the root → what they declare, or every problem they have. Never throws, whatever is in them.
- * Of the files given, turno.yaml and those that its `include` matches are documents; others are only read when a
- * payload schema refers to them. The state's `contentHash` covers the files; reconcile adds the handlers' bundles.
+ * Of the files given, turno.yaml and those that its `include` matches are documents and turno.rules.yaml holds the team's rules; others are only
+ * read when a payload schema refers to them. The state's `contentHash` covers the files; reconcile adds the handlers' bundles.
  */
 export function loadProject(files: Files, options: LoadProjectOptions = {}): LoadedProject {
   const content = files.get(PROJECT_FILE);
@@ -78,7 +79,10 @@ export function loadProject(files: Files, options: LoadProjectOptions = {}): Loa
   problems.push(...(checked?.problems ?? []));
   if (checked !== null && others.length === 0) problems.push(emptyInclude(checked.envelope, include));
   const complete = own.complete && other.complete;
-  const objects = readObjects({ envelopes, files, options, complete, problems, project: checked });
+  const valid: ValidDocument[] = checked?.valid == null ? [] : [checked.valid];
+  const objects = readObjects({ envelopes, files, options, complete, problems, valid, project: checked });
+  const rules = files.get(RULES_FILE);
+  if (rules !== undefined) problems.push(...checkTeamRules(rules, valid));
   const sorted = sortProblems(problems);
   const project = checked === null || hasErrors(checked.problems) ? null : checked.object;
   if (project === null || hasErrors(sorted)) return { state: null, project, problems: sorted };
@@ -174,16 +178,17 @@ function checkProject(envelope: Envelope<"Project">, environment: Environment): 
   }
 }
 
-/** Objects of the valid documents, sorted by kind and name; problems are added to those given. */
+/** Objects of the valid documents, sorted by kind and name; problems and valid documents are added to those given. */
 function readObjects(context: {
   readonly envelopes: readonly Envelope[];
   readonly files: Files;
   readonly options: LoadProjectOptions;
   readonly complete: boolean;
   readonly problems: Problem[];
+  readonly valid: ValidDocument[];
   readonly project: CheckedProject | null;
 }): readonly DeclaredObject[] {
-  const { envelopes, files, options, complete, problems, project } = context;
+  const { envelopes, files, options, complete, problems, valid, project } = context;
   const { handlerExists, builtinSettings } = options;
   const defaults = project?.valid?.document.spec.defaults;
   const settings = project?.settings ?? null;
@@ -201,6 +206,7 @@ function readObjects(context: {
   const check = <Kind extends Envelope["kind"]>(envelope: Envelope, kind: Kind, fill: JsonObject = {}) => {
     const found = checkDocument<Kind>({ ...envelope, kind }, fill);
     problems.push(...found.problems);
+    if (found.valid !== null) valid.push(found.valid);
     return found;
   };
 

@@ -6,6 +6,7 @@ import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { typeCheckHandlers } from "../../runtime/adapters/handlers/type-check.ts";
 import { loadProject } from "../../runtime/config/load-project.ts";
+import { checkTeamRules } from "../../runtime/config/team-rules.ts";
 import { loadTimeTests } from "../../runtime/config/time-tests.ts";
 import { makeFolder, openWorkbench } from "../handlers/support.ts";
 import { createTestDatabase } from "../support/database.ts";
@@ -31,6 +32,10 @@ test("there are whole YAML documents to check", () => {
 test.each(wholeDocuments)("the YAML at $place is valid", ({ text }) => {
   if (/^kind: TimeTests$/m.test(text)) {
     expect(loadTimeTests("turno.tests.yaml", text).problems).toEqual([]);
+    return;
+  }
+  if (/^kind: Rules$/m.test(text)) {
+    expect(checkTeamRules(text, [])).toEqual([]);
     return;
   }
   const files = /^kind: Project$/m.test(text)

@@ -1,6 +1,7 @@
 import { constants, type Dirent } from "node:fs";
 import { type FileHandle, open, readdir, realpath, stat } from "node:fs/promises";
 import { join, posix, relative, resolve, sep } from "node:path";
+import { RULES_FILE } from "../../config/team-rules.ts";
 import { describeError, TurnoError } from "../../core/errors.ts";
 import { compileGlobs } from "../../core/glob.ts";
 import { isLitter } from "./litter.ts";
@@ -27,7 +28,7 @@ export interface ProjectFiles {
 }
 
 /**
- * Reads turno.yaml, the files its includes match and the schemas they refer to; keys are paths below the root with
+ * Reads turno.yaml, the files its includes match, the schemas they refer to and turno.rules.yaml; keys are paths below the root with
  * forward slashes, sorted. Throws TURNO_PROJECT_MISSING, TURNO_PROJECT_UNREADABLE or TURNO_PROJECT_INVALID: what
  * cannot be read is never taken for absent.
  */
@@ -47,6 +48,7 @@ export async function readProject(root: string, readFile = readStableFile): Prom
     for (const path of await listFiles(realRoot, base)) if (included.matches(path)) await reader.read(path);
   }
   await readReferences(reader);
+  await reader.read(RULES_FILE);
   const files = new Map([...reader.files].sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0)));
   return { files, layout, realRoot };
 }
