@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parseApiKeys } from "../../web/auth.ts";
+import { eventually } from "../support/up.ts";
 import { ROOT, readCompose, readEnvFile, readRootFile } from "./deployment-files.ts";
 
 let folder: string;
