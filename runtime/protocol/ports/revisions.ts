@@ -1,4 +1,5 @@
 import type { DeclaredObject, JobDefinition, ObjectKind, ProjectObject, ScheduleSpec } from "../../config/objects.ts";
+import type { TurnoError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 
 /** Where a project's files come from: one source owns the objects of an installation. */
@@ -41,6 +42,8 @@ export interface ProjectSnapshot {
   readonly provenance: Provenance;
   /** When the newest of the files was last written, by the file system. */
   readonly newestWriteAt: Date | null;
+  /** What the commit confirms by its `Turno-Confirm` trailers; absent: nothing. */
+  readonly confirms?: readonly string[];
 }
 
 /** A project's files, watched. Reading throws TurnoError when they are missing, unreadable or never settle. */
@@ -56,6 +59,10 @@ export interface ProjectSource {
    * ones: what was read before did not look at them.
    */
   addInputs(paths: readonly string[]): boolean;
+  /** The next read looks at the remote again, whatever its interval says; absent: every read does. */
+  expire?(): void;
+  /** Why what was read last may not follow what this source has in force; null: it may. Absent: it always may. */
+  judgeSuccession?(inForce: RevisionSummary, signal: AbortSignal): Promise<TurnoError | null>;
 }
 
 export interface ProjectWatch {
