@@ -14,6 +14,7 @@ import { createExecutionStore } from "./adapters/postgres/execution-store.ts";
 import { createFireHistory } from "./adapters/postgres/fire-history.ts";
 import { createJobStore } from "./adapters/postgres/job-store.ts";
 import { createLeaseStore } from "./adapters/postgres/lease-store.ts";
+import { createOutboxStore } from "./adapters/postgres/outbox-store.ts";
 import { createPanelQueries } from "./adapters/postgres/panel-queries.ts";
 import { createPauseStore } from "./adapters/postgres/pause-store.ts";
 import { type DatabaseAddress, openDatabase, type PoolOptions } from "./adapters/postgres/pool.ts";
@@ -86,6 +87,7 @@ export function openStores({ address, role, poolSize, logger }: StoreOptions) {
     workers: createWorkerStore(leaseDatabase),
     cleanup: createCleanupStore(database),
     revisions: createRevisionStore(database),
+    outbox: createOutboxStore(database),
     panel: createPanelQueries(panelDatabase),
     history: createFireHistory(database, doorbell),
     async close(): Promise<void> {
@@ -201,6 +203,7 @@ export async function startWorker(
       ...stores.slas,
       ...stores.workers,
       ...stores.cleanup,
+      ...stores.outbox,
     },
     host,
     doorbell: stores.doorbell,

@@ -5,7 +5,7 @@ import { Execution } from "./execution.ts";
 import type { Leases } from "./leases.ts";
 import { isRefusal, type RejectedError } from "./ports/errors.ts";
 import type { HandlerOutcome } from "./ports/handlers.ts";
-import type { ClaimedJob, DeliveryStore, ExecutionStore, Finish, FinishOutcome } from "./ports/jobs.ts";
+import type { DeliveryStore, ExecutionStore, Finish, FinishOutcome } from "./ports/jobs.ts";
 import type { Clock, Observer, Random } from "./ports/surroundings.ts";
 import type { Delivery, DispatchMessage, LockManager, LockOutcome } from "./ports/transport.ts";
 import { settle } from "./settle.ts";
@@ -37,26 +37,33 @@ export interface DeliveryPorts extends FencingPorts {
   readonly locks: Pick<LockManager, "acquire">;
   /** How long a job is put off that somebody else has locked. */
   readonly deferMs: number;
+  /** The claim is this worker's and waits for a slot. False: it has gone back, or was lost, before there was one. */
+  readonly takeSlot: (execution: Execution) => Promise<boolean>;
 }
 
-/** `stale`: the message was a duplicate or came too late. `deferred`: somebody else has the lock. `left`: to recovery. */
-export type Ending = FinishOutcome | "stale" | "deferred" | "left";
+/**
+ * `stale`: the message was a duplicate or came too late. `limited`: its job is claimed in its queue's turn. `deferred`:
+ * somebody else has the lock. `returned`: it never started here. `left`: to recovery.
+ */
+export type Ending = FinishOutcome | "stale" | "limited" | "deferred" | "returned" | "left";
 
 /**
  * A broker's message, from its arrival to the final write. Rejects when the database is away before the claim is
  * certain: the message is not acknowledged then, and comes again.
  */
 export async function runDelivery(delivery: DispatchDelivery, ports: DeliveryPorts): Promise<Ending> {
-  const sentMs = ports.clock.monotonicMs();
   const lock = await ports.locks.acquire(`job:${delivery.message.jobId}`);
   // A crash here leaves a lock that runs out by itself and a message that the broker delivers again.
   try {
-    const job = lock.kind === "busy" ? await stepAside(delivery, ports) : await claim(delivery, ports);
+    const held = lock.kind === "busy" ? await stepAside(delivery, ports) : await claim(delivery, ports);
     // A crash here leaves the row in Processing with no start known: recovered after one lease, nothing is charged.
     // The broker delivers again meanwhile, and the claim finds the row taken: stale.
     await delivery.acknowledge();
     // A crash here leaves the same without the message; from now on the row carries the job.
-    return typeof job === "string" ? job : await runClaimed(hold(job, sentMs, ports), ports);
+    if (typeof held === "string") return held;
+    const started = await ports.takeSlot(held);
+    // A crash here leaves the same again. What never got a slot has been given back, or somebody else has it.
+    return started ? await runClaimed(held, ports) : "returned";
   } finally {
     await releaseLock(lock);
   }
@@ -77,12 +84,15 @@ export async function runClaimed(execution: Execution, ports: FencingPorts): Pro
 }
 
 /** The database is the truth: no row means that somebody else has, had, or cancelled the job. */
-async function claim(
-  delivery: DispatchDelivery,
-  { deliveries, workerId }: DeliveryPorts,
-): Promise<ClaimedJob | "stale"> {
+async function claim(delivery: DispatchDelivery, ports: DeliveryPorts): Promise<Execution | "stale" | "limited"> {
+  const { deliveries, workerId, leases, clock } = ports;
+  const sentMs = clock.monotonicMs();
   const job = await deliveries.claimDelivery(workerId, delivery.message);
-  return job ?? "stale";
+  if (job === null) return "stale";
+  if (job === "limited") return job;
+  const execution = new Execution(job, sentMs, clock.monotonicMs());
+  leases.hold(execution);
+  return execution;
 }
 
 /** Whoever holds the lock works on it. Putting it off lands only while nobody owns it (reliability F3). */
@@ -92,12 +102,6 @@ async function stepAside(
 ): Promise<"deferred" | "stale"> {
   const deferred = await deliveries.deferDelivery(delivery.message, deferMs);
   return deferred ? "deferred" : "stale";
-}
-
-function hold(job: ClaimedJob, sentMs: number, { leases }: FencingPorts): Execution {
-  const execution = new Execution(job, sentMs);
-  leases.hold(execution);
-  return execution;
 }
 
 async function run(execution: Execution, ports: FencingPorts): Promise<HandlerOutcome> {

@@ -1,19 +1,17 @@
 import type { WorkerId } from "../core/ids.ts";
-import { UnknownOutcomeError } from "../protocol/ports/errors.ts";
-import type { ClaimedJob, ExecutionStore, Ownership } from "../protocol/ports/jobs.ts";
+import type { ClaimedJob, ExecutionStore } from "../protocol/ports/jobs.ts";
 import type { Clock } from "../protocol/ports/surroundings.ts";
-import type { DatabaseWatch } from "./database-watch.ts";
+import type { ClaimDoubt } from "./claim-doubt.ts";
+import type { Supply } from "./supply.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 export interface ClaimerOptions {
-  readonly store: Pick<ExecutionStore, "claimJobs" | "claimRecovered" | "findOwned" | "returnClaims">;
+  readonly store: Pick<ExecutionStore, "claimJobs" | "claimRecovered">;
   readonly workerId: WorkerId;
   readonly queues: readonly WorkQueue[];
   readonly clock: Clock;
-  readonly watch: DatabaseWatch;
+  readonly claims: ClaimDoubt;
   readonly exceptTypes: () => readonly string[];
-  /** Everything this worker knows to own. */
-  readonly known: () => readonly Ownership[];
   readonly onClaimed: (queue: WorkQueue, jobs: readonly ClaimedJob[], sentMs: number) => void;
   /** A claim has to come later: the worker's sweep calls `pump` then. */
   readonly onWaiting: () => void;
@@ -28,18 +26,12 @@ const RECOVERED_RING_MS = 500;
 /** Claimed, running and waiting for their final write together; beyond it the database is what is slow. */
 const MOST_OPEN = 4_000;
 
-/** Keeps a worker's queues supplied: natural pace, at most two claims under way, no pressing while the database is away. */
-export class Claimer {
+/** Supplies from the database, in the queues' order: natural pace, at most two claims under way, no pressing while it is away. */
+export class Claimer implements Supply {
   readonly #options: ClaimerOptions;
   #lanes = 0;
   #stopped = false;
-  /** A claim failed: the next poll tries again. */
-  #away = false;
-  /** A claim's outcome is unknown: nothing is claimed until what it may have brought is given back. */
-  #doubt = false;
-  #clearing = false;
   #turn = 0;
-  #whenStill: (() => void)[] = [];
 
   constructor(options: ClaimerOptions) {
     this.#options = options;
@@ -47,7 +39,7 @@ export class Claimer {
 
   /** Claims whatever is wanted and allowed now. Cheap when that is nothing. */
   pump(): void {
-    if (this.#stopped || this.#away || this.#doubt) return;
+    if (this.#stopped || this.#options.claims.blocked) return;
     const nowMs = this.#options.clock.monotonicMs();
     for (const queue of this.#options.queues) {
       if (queue.recoveredDueMs <= nowMs && queue.free > 0) void this.#claimRecovered(queue, nowMs);
@@ -61,13 +53,12 @@ export class Claimer {
 
   /** Once a second: looks again everywhere, and tries again after a failure. */
   poll(): void {
-    this.#away = false;
     for (const queue of this.#options.queues) {
       queue.wish();
       queue.recoveredDueMs = Math.min(queue.recoveredDueMs, queue.recoveredAskedMs + RECOVERED_POLL_MS);
     }
-    if (this.#doubt) void this.#clearDoubt();
-    else this.pump();
+    this.#options.claims.retry();
+    this.pump();
   }
 
   /** Something was put in this queue. */
@@ -86,14 +77,14 @@ export class Claimer {
   /** Claims no more; resolves when nothing is under way. */
   stop(): Promise<void> {
     this.#stopped = true;
-    return this.#still();
+    return this.#options.claims.still();
   }
 
   #nextHungry(nowMs: number): WorkQueue | null {
     const { queues } = this.#options;
     for (let step = 0; step < queues.length; step++) {
       const queue = queues[(this.#turn + step) % queues.length];
-      if (queue === undefined) continue;
+      if (queue === undefined || !queue.inTurn) continue;
       if (queue.appetite === "rescan" && nowMs >= queue.scannedFromStartMs + RESCAN_MS) queue.appetite = "hungry";
       if (queue.appetite !== "hungry" || queue.wanted === 0 || queue.open >= MOST_OPEN) continue;
       this.#turn = (this.#turn + step + 1) % queues.length;
@@ -103,21 +94,20 @@ export class Claimer {
   }
 
   async #claim(queue: WorkQueue, limit: number, sentMs: number): Promise<void> {
-    const { store, workerId, exceptTypes, watch, onClaimed, onWaiting } = this.#options;
+    const { store, workerId, exceptTypes, claims, onClaimed, onWaiting } = this.#options;
     const fromStart = queue.cursor === null || sentMs - queue.scannedFromStartMs >= RESCAN_MS;
     const { wishes } = queue;
     if (fromStart) queue.scannedFromStartMs = sentMs;
-    this.#lanes += 1;
+    this.#begin();
     queue.claiming += limit;
     let claimed: Awaited<ReturnType<ExecutionStore["claimJobs"]>> | null = null;
     try {
       const after = fromStart ? null : queue.cursor;
       claimed = await store.claimJobs({ workerId, queue: queue.name, limit, after, exceptTypes: exceptTypes() });
-      watch.succeeded();
+      claims.succeeded();
     } catch (error) {
-      this.#onFailure(error);
+      claims.failed(error);
     }
-    this.#lanes -= 1;
     queue.claiming -= limit;
     if (claimed !== null) {
       if (claimed.jobs.length > 0) {
@@ -128,69 +118,40 @@ export class Claimer {
         queue.appetite = fromStart ? "idle" : "rescan";
         queue.perhapsLimited = queue.open > 0;
         if (!fromStart) onWaiting();
+        else if (queue.byMessage && claimed.limited !== true) queue.inTurn = false;
       }
     }
-    this.#afterLane();
+    this.#end();
   }
 
   async #claimRecovered(queue: WorkQueue, sentMs: number): Promise<void> {
-    const { store, workerId, exceptTypes, watch, onClaimed } = this.#options;
+    const { store, workerId, exceptTypes, claims, onClaimed } = this.#options;
     queue.recoveredAskedMs = sentMs;
     queue.recoveredDueMs = Number.POSITIVE_INFINITY;
     queue.reserved += 1;
-    this.#lanes += 1;
+    this.#begin();
     let job: ClaimedJob | null = null;
     try {
       job = await store.claimRecovered({ workerId, queue: queue.name, exceptTypes: exceptTypes() });
-      watch.succeeded();
+      claims.succeeded();
     } catch (error) {
-      this.#onFailure(error);
+      claims.failed(error);
     }
-    this.#lanes -= 1;
     queue.reserved -= 1;
     // Where one was found there may be another.
     if (job !== null) queue.recoveredDueMs = sentMs;
     onClaimed(queue, job === null ? [] : [job], sentMs);
-    this.#afterLane();
+    this.#end();
   }
 
-  #onFailure(error: unknown): void {
-    this.#options.watch.failed(error);
-    this.#away = true;
-    if (error instanceof UnknownOutcomeError) this.#doubt = true;
-  }
-
-  #afterLane(): void {
-    if (this.#lanes === 0) for (const resolve of this.#whenStill.splice(0)) resolve();
-    this.pump();
-  }
-
-  #still(): Promise<void> {
-    if (this.#lanes === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#whenStill.push(resolve));
-  }
-
-  /**
-   * A claim that committed without our hearing of it left rows that nobody works on. Once no other claim is under way
-   * the database says which, and they go back; they are never run on the strength of a guess (reliability F9, F27).
-   */
-  async #clearDoubt(): Promise<void> {
-    const { store, workerId, known, watch } = this.#options;
-    // One at a time: a second look could take the next claims, just under way, for strays.
-    if (this.#clearing) return;
-    this.#clearing = true;
-    await this.#still();
+  #begin(): void {
     this.#lanes += 1;
-    try {
-      const strays = await store.findOwned({ workerId, known: known() });
-      if (strays.length > 0) await store.returnClaims(workerId, strays);
-      this.#doubt = false;
-      watch.succeeded();
-    } catch (error) {
-      watch.failed(error);
-    }
+    this.#options.claims.began();
+  }
+
+  #end(): void {
     this.#lanes -= 1;
-    this.#clearing = false;
-    this.#afterLane();
+    this.#options.claims.ended();
+    this.pump();
   }
 }

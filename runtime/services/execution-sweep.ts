@@ -2,10 +2,10 @@ import type { WorkerId } from "../core/ids.ts";
 import type { Execution } from "../protocol/execution.ts";
 import type { Leases } from "../protocol/leases.ts";
 import type { ExecutionStore } from "../protocol/ports/jobs.ts";
-import type { Claimer } from "./claimer.ts";
 import type { DatabaseWatch } from "./database-watch.ts";
 import { createGatheredWrite, type GatheredWrite } from "./gathered-write.ts";
 import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
+import type { Supply } from "./supply.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 export interface SweepOptions extends LoopSurroundings {
@@ -14,7 +14,7 @@ export interface SweepOptions extends LoopSurroundings {
   readonly leases: Leases;
   readonly running: ReadonlySet<Execution>;
   readonly queues: readonly WorkQueue[];
-  readonly claimer: Claimer;
+  readonly supply: Pick<Supply, "poll" | "pump">;
   readonly watch: DatabaseWatch;
   readonly cutOffMs: () => number;
   /** A claim is off this worker's hands without having run. */
@@ -114,7 +114,7 @@ export class ExecutionSweep {
 
   /** Milliseconds until the next sweep. */
   #sweep(): number {
-    const { clock, random, leases, running, queues, claimer } = this.#options;
+    const { clock, random, leases, running, queues, supply } = this.#options;
     const nowMs = clock.monotonicMs();
     void leases.tick();
     for (const execution of running) this.#look(execution, nowMs);
@@ -127,8 +127,8 @@ export class ExecutionSweep {
     }
     if (nowMs >= this.#nextPollMs) {
       this.#nextPollMs = nowMs + POLL_MS * (0.75 + random.next() / 2);
-      claimer.poll();
-    } else claimer.pump();
+      supply.poll();
+    } else supply.pump();
     const busy = leases.held().size > 0 || running.size > 0 || queues.some((queue) => queue.appetite === "rescan");
     this.#resting = !busy;
     return busy ? SWEEP_MS : this.#nextPollMs - nowMs;

@@ -22,6 +22,10 @@ export class WorkQueue {
   /** Executions from claim to final write. */
   open = 0;
   appetite: Appetite = "hungry";
+  /** A broker's messages bring its jobs. */
+  byMessage = false;
+  /** Its jobs are claimed in the database's order; with `byMessage`, as long as its limit or suspension asks for it. */
+  inTurn = true;
   /** A claim came short while jobs of it were open here: the fleet's limit may be what stopped the claim. */
   perhapsLimited = false;
   /** Counts wishes to look again, so that one that comes during a claim is not lost. */
@@ -46,9 +50,19 @@ export class WorkQueue {
     return this.#ready.length - this.#head;
   }
 
+  /** How many jobs may be claimed and wait: what the free slots take, and what they will have started very soon. */
+  get capacity(): number {
+    return this.free + this.pace.ahead(this.slots);
+  }
+
+  /** How much of the capacity nothing is claimed for yet. */
+  get room(): number {
+    return this.capacity - this.waiting - this.claiming;
+  }
+
   /** How many to claim now; claims that would bring only a few are left for later while enough is at hand. */
   get wanted(): number {
-    const target = this.free + this.pace.ahead(this.slots);
+    const target = this.capacity;
     const atHand = this.waiting + this.claiming;
     return atHand < this.free || atHand * 2 <= target ? Math.max(0, target - atHand) : 0;
   }

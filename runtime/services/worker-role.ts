@@ -1,19 +1,22 @@
 import type { RuntimeSettings } from "../config/objects.ts";
 import type { HandlerHost } from "../protocol/ports/handlers.ts";
-import type { ExecutionStore } from "../protocol/ports/jobs.ts";
+import type { DeliveryStore, ExecutionStore } from "../protocol/ports/jobs.ts";
 import type { LeaseStore } from "../protocol/ports/leases.ts";
+import type { OutboxStore, Transport } from "../protocol/ports/outbox.ts";
 import type { PauseStore } from "../protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../protocol/ports/schedules.ts";
 import type { SlaStore } from "../protocol/ports/slas.ts";
 import type { Ids } from "../protocol/ports/surroundings.ts";
-import type { Doorbell } from "../protocol/ports/transport.ts";
+import type { Broker, Doorbell, LockManager } from "../protocol/ports/transport.ts";
 import type { CleanupStore, WorkerInfo, WorkerStore } from "../protocol/ports/workers.ts";
 import { startCleanup } from "./cleanup.ts";
 import { ClockSkew } from "./clock-skew.ts";
+import { startDispatching } from "./dispatching.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { startLeadership } from "./leadership.ts";
 import { startPromoter } from "./promoter.ts";
 import { startRecovery } from "./recovery.ts";
+import { startRedispatch } from "./redispatch.ts";
 import { startScheduler } from "./scheduler.ts";
 import { startSlaWatch } from "./sla-watch.ts";
 import type { LoopSurroundings } from "./supervised-loop.ts";
@@ -21,7 +24,21 @@ import { Worker, type WorkerOptions } from "./worker.ts";
 
 export interface WorkerRoleOptions extends LoopSurroundings {
   readonly info: Omit<WorkerInfo, "queues">;
-  readonly store: ExecutionStore & LeaseStore & ScheduleStore & PauseStore & SlaStore & WorkerStore & CleanupStore;
+  readonly store: ExecutionStore &
+    DeliveryStore &
+    OutboxStore &
+    LeaseStore &
+    ScheduleStore &
+    PauseStore &
+    SlaStore &
+    WorkerStore &
+    CleanupStore;
+  /** Absent: the PostgreSQL transport. */
+  readonly dispatch?: {
+    readonly transport: Transport;
+    readonly broker: Pick<Broker, "publish" | "subscribe"> | null;
+    readonly locks: Pick<LockManager, "acquire">;
+  };
   readonly host: HandlerHost;
   readonly doorbell: Pick<Doorbell, "listen">;
   readonly ids: Pick<Ids, "jobId">;
@@ -44,6 +61,7 @@ export interface WorkerRole {
 /** Registers and starts everything a worker process does. Rejects when the database cannot be reached to register. */
 export async function startWorkerRole(options: WorkerRoleOptions): Promise<WorkerRole> {
   const { info, store, host, doorbell, ids, settings, checkPayload, clock, random, observer } = options;
+  const { transport, broker, locks } = options.dispatch ?? { transport: "postgres", broker: null, locks: null };
   const surroundings: LoopSurroundings = { clock, random, observer };
   const workerId = info.id;
   const { queues, leaseDurationMs, leaseRenewalMs, heartbeatMs, shutdownTimeoutMs } = settings.worker;
@@ -55,6 +73,7 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
     ...surroundings,
     workerId,
     store,
+    brokerSupply: broker === null ? null : { broker, locks },
     host,
     doorbell,
     checkPayload,
@@ -71,6 +90,15 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
     intervalMs: heartbeatMs,
   });
 
+  const dispatching = startDispatching({
+    ...surroundings,
+    store,
+    doorbell,
+    transport,
+    broker,
+    onTold: (isTold) => worker.followBroker(isTold),
+  });
+
   const mayLead = (): boolean => !skew.tooLarge;
   const scheduling = startLeadership({
     ...surroundings,
@@ -84,7 +112,15 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
       startSlaWatch({ ...surroundings, store, ids }),
     ],
   });
-  const recovering = startLeadership({ ...surroundings, store, mayLead, workerId, duty: "recovery", lead: () => [] });
+  const recovering = startLeadership({
+    ...surroundings,
+    store,
+    mayLead,
+    workerId,
+    duty: "recovery",
+    lead: () =>
+      broker === null ? [] : [startRedispatch({ ...surroundings, store, onWritten: () => dispatching.wake() })],
+  });
   const recovery = startRecovery({
     ...surroundings,
     store,
@@ -119,6 +155,8 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
     // The duties go first: a worker that drains for minutes must not keep others from planning.
     const duties = [scheduling, recovering, cleaning].map((duty) => duty.stop());
     await Promise.all([...duties, recovery.stop(), worker.stop()]);
+    // What it gave back is told of before it goes, when nobody else does it meanwhile.
+    await dispatching.stop();
     await heartbeat.stop();
     await store.deregisterWorker(workerId).catch(() => undefined);
   };

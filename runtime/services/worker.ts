@@ -3,19 +3,29 @@ import { describeError } from "../core/errors.ts";
 import type { JobId, WorkerId } from "../core/ids.ts";
 import type { Json } from "../core/json.ts";
 import { Execution } from "../protocol/execution.ts";
-import { type Ending, type FencingPorts, runClaimed } from "../protocol/fencing.ts";
+import {
+  type DeliveryPorts,
+  type DispatchDelivery,
+  type Ending,
+  runClaimed,
+  runDelivery,
+} from "../protocol/fencing.ts";
 import { type LeaseSettings, Leases } from "../protocol/leases.ts";
 import type { HandlerHost, HandlerOutcome } from "../protocol/ports/handlers.ts";
-import type { ClaimedJob, ExecutionStore } from "../protocol/ports/jobs.ts";
+import type { ClaimedJob, DeliveryStore, ExecutionStore } from "../protocol/ports/jobs.ts";
 import type { LeaseStore } from "../protocol/ports/leases.ts";
-import type { Doorbell } from "../protocol/ports/transport.ts";
+import type { OutboxStore } from "../protocol/ports/outbox.ts";
+import type { Broker, Doorbell, LockManager } from "../protocol/ports/transport.ts";
 import type { WorkerCondition } from "../protocol/ports/workers.ts";
 import { whyAlone } from "../protocol/settle.ts";
+import { ClaimDoubt } from "./claim-doubt.ts";
 import { Claimer } from "./claimer.ts";
+import { Consumer } from "./consumer.ts";
 import { createDatabaseWatch, type DatabaseWatch } from "./database-watch.ts";
 import { DefinitionCache } from "./definition-cache.ts";
 import { ExecutionSweep } from "./execution-sweep.ts";
 import type { LoopSurroundings } from "./supervised-loop.ts";
+import type { Supply } from "./supply.ts";
 import { UnloadableTypes } from "./unloadable-types.ts";
 import { WorkQueue } from "./work-queue.ts";
 
@@ -27,9 +37,17 @@ export interface WorkerSettings extends LeaseSettings {
   readonly cutOffMs?: number;
 }
 
+/** What a worker on a broker transport has beside the database. */
+export interface BrokerSupply {
+  readonly broker: Pick<Broker, "subscribe">;
+  readonly locks: Pick<LockManager, "acquire">;
+}
+
 export interface WorkerOptions extends LoopSurroundings {
   readonly workerId: WorkerId;
-  readonly store: ExecutionStore & Pick<LeaseStore, "renewLeases">;
+  readonly store: ExecutionStore & DeliveryStore & Pick<LeaseStore, "renewLeases"> & Pick<OutboxStore, "consumeMarker">;
+  /** Null: jobs are claimed from the database alone. */
+  readonly brokerSupply?: BrokerSupply | null;
   readonly host: HandlerHost;
   readonly doorbell: Pick<Doorbell, "listen">;
   readonly settings: WorkerSettings;
@@ -44,6 +62,10 @@ const CUT_OFF_MS = 5_000;
 const SHUTDOWN_CUT_OFF_MS = 3_000;
 /** After the last handler has ended: how long final writes are offered before recovery has to do it. */
 const LAST_WRITES_MS = 5_000;
+/** A job that somebody else has locked is looked at again after this; a lock of a worker that is gone runs out by itself. */
+const DEFER_MS = 5_000;
+/** `locks.driver: none`. */
+const NO_LOCKS: Pick<LockManager, "acquire"> = { acquire: () => Promise.resolve({ kind: "unavailable" }) };
 const NEVER_RAN: HandlerOutcome = { kind: "cut-off" };
 
 /** Takes jobs from queues and runs them in slots, each by the fencing protocol. Starts at once. */
@@ -54,9 +76,12 @@ export class Worker {
   readonly #watch: DatabaseWatch;
   readonly #definitions: DefinitionCache;
   readonly #unloadable: UnloadableTypes;
-  readonly #claimer: Claimer;
+  readonly #supply: Supply;
+  readonly #consumer: Consumer | null;
   readonly #sweep: ExecutionSweep;
-  readonly #ports: FencingPorts;
+  readonly #ports: DeliveryPorts;
+  /** Claims of deliveries that wait for their slot, each with what tells it that it has one, or never will. */
+  readonly #turns = new Map<Execution, (takesSlot: boolean) => void>();
   readonly #running = new Set<Execution>();
   readonly #ending = new AbortController();
   #open = 0;
@@ -78,23 +103,44 @@ export class Worker {
     this.#watch = createDatabaseWatch("worker", observer);
     this.#definitions = new DefinitionCache(store);
     this.#unloadable = new UnloadableTypes(options.host, clock);
-    this.#claimer = new Claimer({
+    const claims = new ClaimDoubt({
+      store,
+      workerId,
+      known: () => [...this.#leases.held()],
+      watch: this.#watch,
+      onClear: () => this.#supply.pump(),
+    });
+    const claimer = new Claimer({
       store,
       workerId,
       queues: this.#queues,
       clock,
-      watch: this.#watch,
+      claims,
       exceptTypes: () => this.#unloadable.types(),
-      known: () => [...this.#leases.held()],
       onClaimed: (queue, jobs, sentMs) => this.#receive(queue, jobs, sentMs),
       onWaiting: () => this.#sweep.soon(),
     });
+    const { brokerSupply = null } = options;
+    this.#consumer =
+      brokerSupply === null
+        ? null
+        : new Consumer({
+            ...brokerSupply,
+            store,
+            workerId,
+            queues: this.#queues,
+            clock,
+            claims,
+            claimer,
+            play: (delivery, onHeld) => this.#deliver(delivery, onHeld),
+          });
+    this.#supply = this.#consumer ?? claimer;
     this.#sweep = new ExecutionSweep({
       ...options,
       leases: this.#leases,
       running: this.#running,
       queues: this.#queues,
-      claimer: this.#claimer,
+      supply: this.#supply,
       watch: this.#watch,
       cutOffMs: () =>
         this.#stopping === null
@@ -105,6 +151,10 @@ export class Worker {
     this.#ports = {
       workerId,
       store,
+      deliveries: store,
+      locks: brokerSupply?.locks ?? NO_LOCKS,
+      deferMs: DEFER_MS,
+      takeSlot: (execution) => this.#takeSlot(execution),
       leases: this.#leases,
       startHandler: (execution) => this.#startHandler(execution),
       freeSlot: (execution) => this.#freeSlot(execution),
@@ -122,6 +172,11 @@ export class Worker {
     return this.#open;
   }
 
+  /** Whether the broker is told of jobs; while it is not, they are claimed from the database. */
+  followBroker(isTold: boolean): void {
+    this.#consumer?.follow(isTold);
+  }
+
   condition(): Omit<WorkerCondition, "clockSkewMs"> {
     return { ...this.#sweep.stuck(), leasesFailing: this.#leases.failing };
   }
@@ -137,7 +192,7 @@ export class Worker {
 
   async #drain(): Promise<void> {
     const { clock, settings } = this.#options;
-    const still = this.#claimer.stop();
+    const still = this.#supply.stop();
     for (const queue of this.#queues) this.#sweep.giveBack(queue.takeStale(Number.POSITIVE_INFINITY));
     const isIdle = (): boolean => this.#running.size === 0;
     await this.#until(isIdle, settings.shutdownTimeoutMs);
@@ -159,17 +214,18 @@ export class Worker {
         onRing: (topic) => {
           if (topic.kind === "queue") {
             const queue = byName.get(topic.queue);
-            if (queue !== undefined) this.#claimer.ring(queue);
+            if (queue !== undefined) this.#supply.ring(queue);
           } else if (topic.kind === "cancel") this.#lookForCancel(topic.jobId);
           else if (topic.kind === "revision") {
             this.#unloadable.forget();
             this.#options.host.retryUnloadable();
+            this.#consumer?.lookAtLimits();
           }
         },
         // Whatever was rung meanwhile is not known.
         onGap: () => {
           this.#leases.renewSoon();
-          this.#claimer.poll();
+          this.#supply.poll();
         },
       },
       this.#ending.signal,
@@ -188,17 +244,45 @@ export class Worker {
 
   #receive(queue: WorkQueue, jobs: readonly ClaimedJob[], sentMs: number): void {
     const nowMs = this.#options.clock.monotonicMs();
+    const executions = jobs.map((job) => new Execution(job, sentMs, nowMs));
+    for (const execution of executions) this.#leases.hold(execution);
+    this.#admit(queue, executions);
+  }
+
+  /** From its claim to its final write or its return, a delivery's job goes through the same hands as any other. */
+  async #deliver(delivery: DispatchDelivery, onHeld: () => void): Promise<Ending> {
+    let started: Execution | null = null;
+    const ending = await runDelivery(delivery, {
+      ...this.#ports,
+      takeSlot: async (execution) => {
+        onHeld();
+        if (!(await this.#takeSlot(execution))) return false;
+        started = execution;
+        return true;
+      },
+    });
+    if (started !== null) this.#finished(started, ending);
+    return ending;
+  }
+
+  #takeSlot(execution: Execution): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#turns.set(execution, resolve);
+      this.#admit(this.#queueOf(execution), [execution]);
+    });
+  }
+
+  #admit(queue: WorkQueue, executions: readonly Execution[]): void {
     const undefinedYet: Execution[] = [];
-    this.#open += jobs.length;
-    queue.open += jobs.length;
-    for (const job of jobs) {
-      const execution = new Execution(job, sentMs, nowMs);
-      this.#leases.hold(execution);
-      execution.definition = job.definitionHash === null ? null : this.#definitions.get(job.definitionHash);
-      if (execution.definition === null && job.definitionHash !== null) undefinedYet.push(execution);
+    this.#open += executions.length;
+    queue.open += executions.length;
+    for (const execution of executions) {
+      const { definitionHash } = execution.job;
+      execution.definition = definitionHash === null ? null : this.#definitions.get(definitionHash);
+      if (execution.definition === null && definitionHash !== null) undefinedYet.push(execution);
       else this.#makeReady(queue, execution);
     }
-    if (jobs.length > 0) this.#sweep.soon();
+    if (executions.length > 0) this.#sweep.soon();
     if (undefinedYet.length > 0) void this.#define(queue, undefinedYet);
     this.#startReady(queue);
   }
@@ -227,8 +311,15 @@ export class Worker {
     if (execution.definition !== null) this.#unloadable.noticeClaim(execution.definition);
     if (this.#stopping !== null) this.#sweep.giveBack([execution]);
     // A recovered job may be what kills its worker: it is started, not kept among others that would fall with it.
-    else if (execution.job.recovered) this.#play(queue, execution);
-    else queue.makeReady(execution);
+    else if (!execution.job.recovered) queue.makeReady(execution);
+    else if (!this.#turns.has(execution) || queue.free > 0) this.#play(queue, execution);
+    else this.#returnRecovered(queue, execution);
+  }
+
+  /** Its message could not tell that no slot was to be claimed ahead for it. */
+  #returnRecovered(queue: WorkQueue, execution: Execution): void {
+    queue.pace.distrust();
+    this.#sweep.giveBack([execution]);
   }
 
   #startReady(queue: WorkQueue): void {
@@ -241,19 +332,24 @@ export class Worker {
 
   #play(queue: WorkQueue, execution: Execution): void {
     queue.running += 1;
-    void runClaimed(execution, this.#ports).then((ending) => this.#finished(queue, execution, ending));
+    const takeSlot = this.#turns.get(execution);
+    this.#turns.delete(execution);
+    if (takeSlot !== undefined) takeSlot(true);
+    else void runClaimed(execution, this.#ports).then((ending) => this.#finished(execution, ending));
   }
 
-  #finished(queue: WorkQueue, execution: Execution, ending: Ending): void {
+  #finished(execution: Execution, ending: Ending): void {
     if (ending !== "left") this.#watch.succeeded();
     this.#close(execution);
-    this.#claimer.landed(queue);
+    this.#supply.landed(this.#queueOf(execution));
   }
 
   #close(execution: Execution): void {
     this.#open -= 1;
     const queue = this.#queueOf(execution);
     queue.open -= 1;
+    this.#turns.get(execution)?.(false);
+    this.#turns.delete(execution);
     this.#wakeWaiting();
   }
 
@@ -294,7 +390,7 @@ export class Worker {
     if (execution.startedMs !== null) queue.pace.record(this.#options.clock.monotonicMs() - execution.startedMs);
     if (this.#unloadable.hasNews()) this.#options.onUnloadable?.();
     // A recovered job that is asked for comes before what waits.
-    this.#claimer.pump();
+    this.#supply.pump();
     this.#startReady(queue);
     this.#wakeWaiting();
   }

@@ -237,8 +237,8 @@ const IN_SMALL_WORLDS: readonly Omit<Mutant, "level">[] = [
   {
     name: "a message is acknowledged before its claim",
     file: "runtime/protocol/fencing.ts",
-    find: 'const job = lock.kind === "busy"',
-    replace: 'await delivery.acknowledge();\n    const job = lock.kind === "busy"',
+    find: 'const held = lock.kind === "busy"',
+    replace: 'await delivery.acknowledge();\n    const held = lock.kind === "busy"',
   },
   {
     name: "a final write is offered once",
@@ -358,7 +358,7 @@ const IN_MEMORY: readonly Omit<Mutant, "level">[] = [
   ...seenBy("test/services/outage.test.ts", [
     {
       name: "what a claim of unknown outcome brought is forgotten",
-      file: "runtime/services/claimer.ts",
+      file: "runtime/services/claim-doubt.ts",
       find: "if (error instanceof UnknownOutcomeError) this.#doubt = true;",
       replace: "if (error instanceof TypeError) this.#doubt = true;",
     },
@@ -366,9 +366,9 @@ const IN_MEMORY: readonly Omit<Mutant, "level">[] = [
   ...seenBy("test/services/claimer.test.ts", [
     {
       name: "strays are looked for while claims are under way",
-      file: "runtime/services/claimer.ts",
-      find: "await this.#still();\n    this.#lanes += 1;",
-      replace: "this.#lanes += 1;",
+      file: "runtime/services/claim-doubt.ts",
+      find: "await this.still();\n    this.#underWay += 1;",
+      replace: "this.#underWay += 1;",
     },
   ]),
   ...seenBy("test/services/stop.test.ts", [
@@ -614,9 +614,9 @@ const IN_THE_SIMULATION: readonly Omit<Mutant, "level">[] = [
   },
   {
     name: "a worker that met an outage claims no more",
-    file: "runtime/services/claimer.ts",
-    find: "  poll(): void {\n    this.#away = false;",
-    replace: "  poll(): void {",
+    file: "runtime/services/claim-doubt.ts",
+    find: "  retry(): void {\n    this.#away = false;",
+    replace: "  retry(): void {",
   },
   {
     name: "no handler is ever timed out",

@@ -46,6 +46,7 @@ function ports(
   options: {
     readonly locks?: Pick<LockManager, "acquire">;
     readonly handler?: (execution: Execution) => Promise<HandlerOutcome>;
+    readonly takeSlot?: DeliveryPorts["takeSlot"];
   } = {},
 ): DeliveryPorts {
   const workerId = ids.workerId();
@@ -70,6 +71,7 @@ function ports(
     deferMs: 5_000,
     signal: ending.signal,
     onStoreError: () => {},
+    takeSlot: options.takeSlot ?? (async () => true),
     startHandler: (execution) => {
       story.push("start");
       execution.startedMs = clock.monotonicMs();
@@ -95,6 +97,30 @@ describe("a delivery", () => {
     expect(story).toEqual(["acknowledge", "start", "free"]);
     expect(viewJob(database, id)).toMatchObject({ state: "Succeeded", attempts: ["succeeded"] });
     expect(locks.held.size).toBe(0);
+  });
+
+  it("whose job is given back before it gets a slot starts nothing, and keeps its lock until then", async () => {
+    const locks = createMemoryLocks();
+    let giveBack: (takes: boolean) => void = () => {};
+    const waiting = runDelivery(
+      delivery(),
+      ports({ locks, takeSlot: () => new Promise((resolve) => (giveBack = resolve)) }),
+    );
+    await clock.settle();
+    expect(story).toEqual(["acknowledge"]);
+    expect(locks.held.size).toBe(1);
+    giveBack(false);
+    expect(await waiting).toBe("returned");
+    expect(story).toEqual(["acknowledge"]);
+    expect(locks.held.size).toBe(0);
+  });
+
+  it("whose queue has a limit is acknowledged and left to its turn", async () => {
+    database.queues.set("default", { concurrency: 1, suspended: false });
+    const message = delivery();
+    expect(await runDelivery(message, ports())).toBe("limited");
+    expect(story).toEqual(["acknowledge"]);
+    expect(viewJob(database, id)).toMatchObject({ state: "Enqueued" });
   });
 
   it("that is delivered many times runs once; the others are acknowledged and dropped", async () => {

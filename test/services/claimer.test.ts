@@ -4,6 +4,7 @@ import { createVirtualClock, type VirtualClock } from "../../runtime/adapters/me
 import type { DispatchToken } from "../../runtime/core/ids.ts";
 import { UnknownOutcomeError } from "../../runtime/protocol/ports/errors.ts";
 import type { ClaimedJob, ClaimRequest, Ownership } from "../../runtime/protocol/ports/jobs.ts";
+import { ClaimDoubt } from "../../runtime/services/claim-doubt.ts";
 import { Claimer } from "../../runtime/services/claimer.ts";
 import { createDatabaseWatch } from "../../runtime/services/database-watch.ts";
 import { WorkQueue } from "../../runtime/services/work-queue.ts";
@@ -31,13 +32,26 @@ beforeEach(() => {
 
 function claimer(...queues: WorkQueue[]): Claimer {
   for (const queue of queues) queue.recoveredDueMs = Number.POSITIVE_INFINITY;
-  return new Claimer({
-    workerId: ids.workerId(),
+  const workerId = ids.workerId();
+  const claims = new ClaimDoubt({
+    workerId,
+    known: () => [],
+    watch: createDatabaseWatch("worker", { observe: () => {} }),
+    onClear: () => made.pump(),
+    store: {
+      findOwned: async () => {
+        asked.push("findOwned");
+        return strays;
+      },
+      returnClaims: async () => void asked.push("returnClaims"),
+    },
+  });
+  const made: Claimer = new Claimer({
+    workerId,
     queues,
     clock,
-    watch: createDatabaseWatch("worker", { observe: () => {} }),
+    claims,
     exceptTypes: () => [],
-    known: () => [],
     onClaimed: (queue, jobs) => {
       received.push(...jobs);
       queue.open += jobs.length;
@@ -62,13 +76,9 @@ function claimer(...queues: WorkQueue[]): Claimer {
         asked.push(`recovered ${queue}`);
         return null;
       },
-      findOwned: async () => {
-        asked.push("findOwned");
-        return strays;
-      },
-      returnClaims: async () => void asked.push("returnClaims"),
     },
   });
+  return made;
 }
 
 function claimed(): ClaimedJob {

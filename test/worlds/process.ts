@@ -90,6 +90,7 @@ export class WorldProcess {
       leases: this.leases,
       locks: { acquire: () => Promise.resolve(this.#lock) },
       deferMs: DEFER_MS,
+      takeSlot: () => Promise.resolve(true),
       startHandler: (execution) => this.#startHandler(execution),
       freeSlot: () => {},
       onStoreError: () => {},

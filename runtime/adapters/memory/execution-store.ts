@@ -20,6 +20,7 @@ export function createExecutionStore(
       return {
         jobs: rows.map((row) => claimed(database, row)),
         cursor: last === undefined ? after : `${last.sortAtMs}/${last.id}`,
+        ...(Number.isFinite(roomIn(database, queue)) ? { limited: true as const } : {}),
       };
     },
 
@@ -96,6 +97,7 @@ export function createExecutionStore(
     async claimDelivery(workerId, { jobId, token }) {
       const row = database.jobs.get(jobId);
       if (row === undefined || row.state !== "Enqueued" || row.token !== token) return null;
+      if (Number.isFinite(roomIn(database, row.queue))) return "limited";
       database.claim(row, workerId);
       return claimed(database, row);
     },

@@ -21,6 +21,11 @@ const LINES: Readonly<Record<EngineEvent["kind"], Line>> = {
   "schedule-fired": ["info", "a schedule fired"],
   "sla-missed": ["error", "a run was expected and did not come"],
   "schedule-broken": ["error", "a schedule cannot be evaluated"],
+  "transport-differs": [
+    "warn",
+    "the settings name another transport than the installation has; jobs are claimed from the database",
+  ],
+  "transport-agrees": ["info", "the settings name the installation's transport again"],
   relayed: ["debug", "messages of the outbox were published"],
   unroutable: ["error", "the broker has no queue for messages; they are tried again"],
   "publishing-fails": ["warn", "the broker confirms no messages; they stay in the outbox"],

@@ -174,12 +174,17 @@ export type AloneReason = "lost" | "lost-unstarted" | "returned";
 /** `fenced`: the job belongs to another execution or nobody; nothing was kept. `cancelled`: a cancel request came first. */
 export type FinishOutcome = "landed" | "cancelled" | "fenced";
 
+export interface ClaimedBatch {
+  readonly jobs: readonly ClaimedJob[];
+  readonly cursor: ClaimCursor | null;
+  /** The queue has a limit for the whole fleet, or is suspended or paused; absent: it has none. */
+  readonly limited?: true;
+}
+
 /** The writes of an execution. Each call is one atomic statement; the adapter may coalesce concurrent calls. */
 export interface ExecutionStore {
-  /** Enqueued → Processing, in queue order. An empty list means nothing is claimable after the cursor. */
-  claimJobs(
-    request: ClaimRequest,
-  ): Promise<{ readonly jobs: readonly ClaimedJob[]; readonly cursor: ClaimCursor | null }>;
+  /** Enqueued → Processing, in queue order. An empty list means nothing is claimable after the cursor. Limit 0 only asks. */
+  claimJobs(request: ClaimRequest): Promise<ClaimedBatch>;
   /** As claimJobs, for jobs recovered from lost workers: one at a time, with its start written. */
   claimRecovered(request: Omit<ClaimRequest, "after" | "limit">): Promise<ClaimedJob | null>;
   /** After a claim of unknown outcome: what this worker owns and does not know of. */
@@ -204,8 +209,11 @@ export interface ExecutionStore {
 
 /** What broker transports ask of the database before a job may run. */
 export interface DeliveryStore {
-  /** Enqueued → Processing for the job and token of one message; null: the message is stale or a duplicate. */
-  claimDelivery(workerId: WorkerId, message: Ownership): Promise<ClaimedJob | null>;
+  /**
+   * Enqueued → Processing for the job and token of one message; null: the message is stale or a duplicate. `limited`: the
+   * queue has a limit or is suspended, and its jobs are claimed in their turn (claimJobs), not as their messages come.
+   */
+  claimDelivery(workerId: WorkerId, message: Ownership): Promise<ClaimedJob | "limited" | null>;
   /** Enqueued → Scheduled by the claim's own predicate, so it never touches a job that somebody owns. False: nothing was there. */
   deferDelivery(message: Ownership, delayMs: number): Promise<boolean>;
 }

@@ -61,6 +61,9 @@ export type EngineEvent =
       readonly notifiedBy: JobId | null;
     }
   | { readonly kind: "schedule-broken"; readonly schedule: string; readonly message: string }
+  /** This process's settings name another transport than the installation has; it claims from the database meanwhile. */
+  | { readonly kind: "transport-differs"; readonly configured: string; readonly recorded: string }
+  | { readonly kind: "transport-agrees"; readonly transport: string }
   /** Messages of the outbox, and how many of them the broker has confirmed. */
   | { readonly kind: "relayed"; readonly taken: number; readonly removed: number }
   /** The broker has no queue for them; they are tried again with growing waits. */
