@@ -28,6 +28,11 @@ export class UnknownTypes extends Error {
   }
 }
 
+/** JSON text that stays in its row. */
+export function isInline(payload: string): boolean {
+  return Buffer.byteLength(payload) <= INLINE_PAYLOAD_BYTES;
+}
+
 /** The arrays that all inserts begin with. */
 export function jobArrays(jobs: readonly NewJob[]): readonly unknown[] {
   const payloads = jobs.map((job) => JSON.stringify(job.payload));
@@ -36,7 +41,7 @@ export function jobArrays(jobs: readonly NewJob[]): readonly unknown[] {
     jobs.map((job) => job.type),
     jobs.map((job) => job.queue),
     payloads,
-    payloads.map((payload) => Buffer.byteLength(payload) > INLINE_PAYLOAD_BYTES),
+    payloads.map((payload) => !isInline(payload)),
     jobs.map((job) => job.priority),
     jobs.map((job) => (job.due !== null && "at" in job.due ? job.due.at : null)),
     jobs.map((job) => (job.due !== null && "afterMs" in job.due ? job.due.afterMs : null)),

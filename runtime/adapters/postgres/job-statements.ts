@@ -68,6 +68,28 @@ union all
 select null, null, null, type, null from unknown`;
 
 /**
+ * (new) → Enqueued for a single job without a due time whose payload stays in its row: what most calls create, in two thirds of the time.
+ * $1 uuid id · $2 text type · $3 text queue (null: the type's) · $4 text payload (JSON) · $5 smallint priority · $6 int max attempts
+ * $7 bigint time-out in ms · $8 text channel to ring in with the commit (null: none) · $9 text what a ring says before the queue
+ * No row: the type is not declared.
+ */
+export const INSERT_ONE_JOB = `
+with created as (
+  insert into turno.jobs_live (
+    id, type, queue, state, priority, payload, max_attempts, timeout_ms, dispatch_id, sort_at, run_at, enqueued_at, enqueued_why, object_id
+  )
+  select $1::uuid, t.name, coalesce($3::text, t.queue), 'Enqueued', $5::smallint, $4::jsonb, $6::int, $7::bigint, nextval('turno.dispatch_seq'),
+    now() - $5::smallint * interval '60 seconds', now(), now(), 'created', t.object_id
+  from turno.job_types t
+  where t.name = $2::text and not t.removed
+  returning queue
+),
+counted as (
+  insert into turno.counter_deltas (queue, enqueued) select queue, 1 from created
+)
+select queue, case when $8::text is not null then pg_notify($8::text, $9::text || queue) end as rung from created`;
+
+/**
  * (new) → Scheduled or Enqueued for jobs with concurrency keys, and for those that come with a finish. What is due and has a key waits
  * for it (held key) until TAKE_FREE_KEYS and HAND_OVER_KEYS of the same transaction.
  * $1 … $10 as INSERT_JOBS · $11 text[] concurrency keys · $12 uuid[] parents

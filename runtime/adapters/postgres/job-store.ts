@@ -5,12 +5,21 @@ import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { type FinalState, isFinal, type JobState } from "../../protocol/states.ts";
 import { releaseKeys, takeKeys } from "./concurrency-keys.ts";
 import { CHANNEL, QUEUE_TOPIC } from "./doorbell-listener.ts";
-import { type InsertedRow, insertSpecialJobs, jobArrays, present, readInserted, UnknownTypes } from "./insert-jobs.ts";
+import {
+  type InsertedRow,
+  insertSpecialJobs,
+  isInline,
+  jobArrays,
+  present,
+  readInserted,
+  UnknownTypes,
+} from "./insert-jobs.ts";
 import {
   CANCEL_JOB,
   DELETE_JOB,
   HOLD_REQUEUED,
   INSERT_JOBS,
+  INSERT_ONE_JOB,
   LOAD_JOB_TYPES,
   LOCK_FINISHED,
   REQUEUE_JOB,
@@ -35,20 +44,10 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
         });
       }
       const rings = share.begin(performance.now());
-      let rows: readonly InsertedRow[];
-      try {
-        rows = await database.prepared<InsertedRow & { id: JobId | null }>(INSERT_JOBS, [
-          ...jobArrays(jobs),
-          rings ? CHANNEL : null,
-          QUEUE_TOPIC,
-        ]);
-      } finally {
-        if (rings) share.end(performance.now());
-      }
       return unlessUnknown(async () => {
-        const created = readInserted(rows);
-        if (!rings) ringCreated([...created.values()]);
-        return { created: jobs.map((job) => present(created.get(job.id))) };
+        const created = await insertPlain(jobs, rings).finally(() => rings && share.end(performance.now()));
+        if (!rings) ringCreated(created);
+        return { created };
       });
     },
 
@@ -98,6 +97,30 @@ export function createJobStore(database: Database, doorbell: Pick<Doorbell, "rin
       return row.deleted ? { kind: "deleted" } : { kind: "refused", state: row.state };
     },
   };
+
+  function insertPlain(jobs: readonly NewJob[], rings: boolean): Promise<readonly CreatedJob[]> {
+    const [first] = jobs;
+    return first !== undefined && jobs.length === 1 && fitsOneRow(first)
+      ? insertOne(first, rings)
+      : insertMany(jobs, rings);
+  }
+
+  /** Throws UnknownTypes. */
+  async function insertOne(job: NewJob, rings: boolean): Promise<readonly CreatedJob[]> {
+    const { id, type, queue, priority, maxAttempts, timeoutMs } = job;
+    const ring = [rings ? CHANNEL : null, QUEUE_TOPIC];
+    const values = [id, type, queue, JSON.stringify(job.payload), priority, maxAttempts, timeoutMs, ...ring];
+    const [row] = await database.prepared<{ queue: string }>(INSERT_ONE_JOB, values);
+    if (row === undefined) throw new UnknownTypes([type]);
+    return [{ id, state: "Enqueued", queue: row.queue }];
+  }
+
+  /** Throws UnknownTypes. */
+  async function insertMany(jobs: readonly NewJob[], rings: boolean): Promise<readonly CreatedJob[]> {
+    const values = [...jobArrays(jobs), rings ? CHANNEL : null, QUEUE_TOPIC];
+    const created = readInserted(await database.prepared<InsertedRow>(INSERT_JOBS, values));
+    return jobs.map((job) => present(created.get(job.id)));
+  }
 
   function ringCreated(jobs: readonly CreatedJob[]): void {
     ringQueues(jobs.filter((job) => job.state === "Enqueued" && job.duplicate !== true));
@@ -151,6 +174,11 @@ async function findMoving<Row>(ask: () => Promise<readonly Row[]>): Promise<Row 
 
 function isSpecial({ concurrencyKey, parentId, unique }: NewJob): boolean {
   return (concurrencyKey ?? parentId ?? unique ?? null) !== null;
+}
+
+/** Due now, with a payload that stays in its row. */
+function fitsOneRow({ due, payload }: NewJob): boolean {
+  return due === null && isInline(JSON.stringify(payload));
 }
 
 async function unlessUnknown<Outcome>(
