@@ -7,6 +7,7 @@ import { jobContract } from "./job-contract.ts";
 import { keyContract } from "./key-contract.ts";
 import { leaseContract } from "./lease-contract.ts";
 import { onceContract } from "./once-contract.ts";
+import { outboxContract } from "./outbox-contract.ts";
 import { pauseContract } from "./pause-contract.ts";
 import { createScene } from "./scene.ts";
 import { scheduleContract } from "./schedule-contract.ts";
@@ -29,6 +30,7 @@ export function storeContract(name: string, makeStore: () => Promise<StoreUnderT
     keyContract(scene);
     childContract(scene);
     onceContract(scene);
+    outboxContract(scene);
     scheduleContract(scene);
     pauseContract(scene);
     slaContract(scene);

@@ -3,6 +3,7 @@ import type { JobId } from "../../runtime/core/ids.ts";
 import type { Json } from "../../runtime/core/json.ts";
 import type { AttemptOutcome, DeliveryStore, ExecutionStore, JobStore } from "../../runtime/protocol/ports/jobs.ts";
 import type { LeaseStore } from "../../runtime/protocol/ports/leases.ts";
+import type { OutboxStore } from "../../runtime/protocol/ports/outbox.ts";
 import type { PauseStore } from "../../runtime/protocol/ports/pauses.ts";
 import type { ScheduleStore } from "../../runtime/protocol/ports/schedules.ts";
 import type { SlaStore } from "../../runtime/protocol/ports/slas.ts";
@@ -17,7 +18,8 @@ export type AnyStore = JobStore &
   WorkerStore &
   CleanupStore &
   PauseStore &
-  SlaStore;
+  SlaStore &
+  OutboxStore;
 
 /** What the suite looks at in a job's row. */
 export interface JobView {

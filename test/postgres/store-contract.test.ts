@@ -2,6 +2,7 @@ import { createCleanupStore } from "../../runtime/adapters/postgres/cleanup-stor
 import { createExecutionStore } from "../../runtime/adapters/postgres/execution-store.ts";
 import { createJobStore } from "../../runtime/adapters/postgres/job-store.ts";
 import { createLeaseStore } from "../../runtime/adapters/postgres/lease-store.ts";
+import { createOutboxStore } from "../../runtime/adapters/postgres/outbox-store.ts";
 import { createPauseStore } from "../../runtime/adapters/postgres/pause-store.ts";
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import { createScheduleStore } from "../../runtime/adapters/postgres/schedule-store.ts";
@@ -31,6 +32,7 @@ storeContract("PostgreSQL", async (): Promise<StoreUnderTest> => {
       ...createExecutionStore({ database, logger: silentLogger, monotonicMs: () => performance.now() }),
       ...createLeaseStore(database, noRing),
       ...createScheduleStore(database, noRing),
+      ...createOutboxStore(database),
       ...createPauseStore(database, noRing),
       ...createSlaStore(database, noRing),
       ...createWorkerStore(database),
@@ -134,6 +136,8 @@ async function elapse(database: Database, ms: number): Promise<void> {
     counter_deltas: ["at"],
     idempotency_keys: ["created_at", "expires_at"],
     unique_jobs: ["created_at", "expires_at"],
+    outbox_message: ["created_at", "due_at"],
+    outbox_marker: ["aged_at", "created_at", "consumed_at"],
   };
   for (const [table, names] of Object.entries(columns)) {
     const moves = names.map((name) => `${name} = ${name} - $1::bigint * interval '1 millisecond'`);

@@ -55,6 +55,8 @@ export function createOutboxStore(database: MemoryDatabase): OutboxStore {
       const agedAtMs = nowMs - agedMs;
       let written = 0;
       for (const queue of new Set(enqueued(database).map((row) => row.queue))) {
+        // There jobs are claimed by the queue, and their messages only wake somebody.
+        if (isLimited(database, queue)) continue;
         const underWay = [...outbox.markers.values()].filter((one) => one.queue === queue && one.consumedAtMs === null);
         const ages = underWay.map(({ createdAtMs }) => nowMs - createdAtMs);
         const waitMs = Math.min(longestMs, Math.max(againMs, Math.max(...ages) / 2));
@@ -99,6 +101,11 @@ export function createOutboxStore(database: MemoryDatabase): OutboxStore {
       return { queue: shown.queue, jobs: missing.length };
     },
   };
+}
+
+function isLimited({ queues, pauses }: MemoryDatabase, queue: string): boolean {
+  const { concurrency = null, suspended = false } = queues.get(queue) ?? {};
+  return concurrency !== null || suspended || pauses.has(`Queue/${queue}`);
 }
 
 type EnqueuedRow = JobRow & { readonly token: DispatchToken; readonly enqueuedAtMs: number };

@@ -32,9 +32,11 @@ interface Once {
   readonly queue: string;
   /** Place of the last row in the queue, in µs of the epoch. */
   readonly positionUs: string;
-  /** Hash and revision by job type; types that were never declared are absent. */
-  readonly definitions: Readonly<Record<string, readonly [hash: string, revision: number]>> | null;
+  readonly definitions: Definitions | null;
 }
+
+/** Hash and revision by job type; types that were never declared are absent. */
+type Definitions = Readonly<Record<string, readonly [hash: string, revision: number]>>;
 
 const NOTHING_MORE: More = {
   failures: 0,
@@ -60,37 +62,57 @@ export function readClaim(rows: readonly ClaimedRow[]): ClaimAnswer {
   const last = rows.at(-1);
   if (last === undefined || last.once === null) return { jobs: [], last: null };
   const { queue, positionUs, definitions } = last.once;
-  // Jobs wait for a slot and for their final write: one string a type, not one a job, is what they hold on to.
-  const types = new Map(
-    Object.entries(definitions ?? {}).map(([type, [hash, revision]]) => [type, { type, hash, revision }]),
+  const types = typesOf(definitions);
+  return { jobs: rows.map((row) => toJob(row, queue, types)), last: { positionUs, id: last.id } };
+}
+
+/** What a claim of deliveries answers; `type` is null where the queue keeps the job from being claimed. */
+export type DeliveredRow = { readonly queue: string } & (
+  | (Omit<ClaimedRow, "once"> & { readonly definitions: Definitions | null })
+  | { readonly dispatch_id: string; readonly type: null }
+);
+
+/** By token. */
+export function readDeliveries(rows: readonly DeliveredRow[]): ReadonlyMap<DispatchToken, ClaimedJob | "limited"> {
+  const claimed = rows.flatMap((row) => (row.type === null ? [] : [row]));
+  const types = typesOf(claimed.find(({ definitions }) => definitions !== null)?.definitions ?? null);
+  return new Map(
+    rows.map((row) => [toToken(row.dispatch_id), row.type === null ? "limited" : toJob(row, row.queue, types)]),
   );
-  const jobs = rows.map((row): ClaimedJob => {
-    const declared = types.get(row.type);
-    const more = row.more ?? NOTHING_MORE;
-    return {
-      id: row.id,
-      token: toToken(row.dispatch_id),
-      type: declared?.type ?? row.type,
-      queue,
-      payload: row.payload,
-      definitionHash: declared?.hash ?? null,
-      revision: declared?.revision ?? null,
-      failures: more.failures,
-      execution: row.execution,
-      lost: more.lost,
-      lostUnstarted: more.lostUnstarted,
-      returns: more.returns,
-      maxAttempts: more.maxAttempts,
-      timeoutMs: more.timeoutMs,
-      concurrencyKey: more.concurrencyKey,
-      schedule:
-        more.schedule === null || more.fireAt === null
-          ? null
-          : { name: more.schedule, firedFor: new Date(more.fireAt), lateByMs: more.fireLateMs ?? 0 },
-      recovered: more.recovered,
-    };
-  });
-  return { jobs, last: { positionUs, id: last.id } };
+}
+
+type Types = ReadonlyMap<string, { readonly type: string; readonly hash: string; readonly revision: number }>;
+
+/** Jobs wait for a slot and for their final write: one string a type, not one a job, is what they hold on to. */
+function typesOf(definitions: Definitions | null): Types {
+  return new Map(Object.entries(definitions ?? {}).map(([type, [hash, revision]]) => [type, { type, hash, revision }]));
+}
+
+function toJob(row: Omit<ClaimedRow, "once">, queue: string, types: Types): ClaimedJob {
+  const declared = types.get(row.type);
+  const more = row.more ?? NOTHING_MORE;
+  return {
+    id: row.id,
+    token: toToken(row.dispatch_id),
+    type: declared?.type ?? row.type,
+    queue,
+    payload: row.payload,
+    definitionHash: declared?.hash ?? null,
+    revision: declared?.revision ?? null,
+    failures: more.failures,
+    execution: row.execution,
+    lost: more.lost,
+    lostUnstarted: more.lostUnstarted,
+    returns: more.returns,
+    maxAttempts: more.maxAttempts,
+    timeoutMs: more.timeoutMs,
+    concurrencyKey: more.concurrencyKey,
+    schedule:
+      more.schedule === null || more.fireAt === null
+        ? null
+        : { name: more.schedule, firedFor: new Date(more.fireAt), lateByMs: more.fireLateMs ?? 0 },
+    recovered: more.recovered,
+  };
 }
 
 export function toToken(text: string): DispatchToken {

@@ -7,7 +7,7 @@ import { CANCELLED_EXPIRY, KEPT_COLUMNS } from "./job-statements.ts";
  */
 
 /** What most jobs have nothing in is folded into one column: every column of every row is written, sent and read. */
-const CLAIMED_COLUMNS = `
+export const CLAIMED_COLUMNS = `
   j.id, j.dispatch_id, j.type, j.queue, j.sort_at, j.execution,
   case when j.payload_external then (select p.payload from turno.job_payloads p where p.job_id = j.id) else j.payload end as payload,
   case
@@ -38,7 +38,7 @@ left join claimed c on true
 order by c.sort_at, c.id`;
 
 /** A claim sees jobs that came into their queue after it began, and so after its \`now()\`; a timeline goes forward. */
-const AFTER_ENQUEUEING = "greatest(now(), j.enqueued_at)";
+export const AFTER_ENQUEUEING = "greatest(now(), j.enqueued_at)";
 
 /**
  * $1 queue · $2 cursor's sort position in µs of the epoch · $3 cursor's id · $4 limit · $5 worker · $6 text[] types to leave alone
@@ -86,38 +86,6 @@ export const CLAIM_RECOVERED_JOB = claim({ from: RECOVERED, guard: OPEN, started
 
 /** The same for a limited queue, after LOCK_QUEUE and COUNT_TAKEN in the same transaction. */
 export const CLAIM_LIMITED_RECOVERED_JOB = claim({ from: RECOVERED, guard: "", startedAt: "now()" });
-
-/**
- * Enqueued → Processing for the one job that a broker's message names, where its token still stands. $1 worker · $2 job · $3 token.
- * As other claims; no row with an id: the message is stale or a duplicate.
- */
-export const CLAIM_DELIVERY = `
-with gate as (
-  select false as closed
-),
-claimed as (
-  update turno.jobs_live j
-  set state = 'Processing', worker_id = $1::uuid, execution = j.execution + 1, claimed_at = ${AFTER_ENQUEUEING}, started_at = case when j.recovered then now() end,
-    lease_counter = 0, progress = 0, progress_message = null
-  where j.id = $2::uuid and j.state = 'Enqueued' and j.dispatch_id = $3::bigint
-  returning ${CLAIMED_COLUMNS}
-),
-counted as (
-  insert into turno.counter_deltas (queue, enqueued, processing) select queue, -1, 1 from claimed
-)${CLAIM_ANSWER}`;
-
-/** Enqueued → Scheduled by the claim's own predicate. $1 job · $2 token · $3 delay ms. Empty: nobody's to put off. */
-export const DEFER_DELIVERY = `
-with deferred as (
-  update turno.jobs_live
-  set state = 'Scheduled', dispatch_id = null, run_at = now() + $3::bigint * interval '1 millisecond'
-  where id = $1::uuid and state = 'Enqueued' and dispatch_id = $2::bigint
-  returning id, queue, concurrency_key
-),
-counted as (
-  insert into turno.counter_deltas (queue, enqueued, scheduled) select queue, -1, 1 from deferred
-)
-select id, concurrency_key as key from deferred`;
 
 /** Serializes the claims of a queue with a limit. $1 queue. Empty: no such queue is declared. */
 export const LOCK_QUEUE = `

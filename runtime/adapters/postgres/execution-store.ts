@@ -8,14 +8,13 @@ import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { createBatcher, isDataRefused } from "./batcher.ts";
 import { type ClaimedRow, readClaim, toToken } from "./claim-answer.ts";
 import { type KeyedJob, releaseKeys } from "./concurrency-keys.ts";
+import { createDeliveryStore } from "./delivery-store.ts";
 import {
-  CLAIM_DELIVERY,
   CLAIM_JOBS,
   CLAIM_LIMITED_JOBS,
   CLAIM_LIMITED_RECOVERED_JOB,
   CLAIM_RECOVERED_JOB,
   COUNT_TAKEN,
-  DEFER_DELIVERY,
   FIND_LANDED,
   FIND_OWNED,
   FINISH_OTHERWISE,
@@ -236,14 +235,15 @@ export function createExecutionStore({
     statements: { readonly open: string; readonly limited: string },
     values: readonly unknown[],
     limits: { readonly queue: string; readonly limit: number; readonly keepsRoom: boolean },
-  ): Promise<readonly ClaimedRow[]> {
+  ): Promise<{ readonly rows: readonly ClaimedRow[]; readonly limited: boolean }> {
     const nowMs = monotonicMs();
     if ((limitedUntilMs.get(limits.queue) ?? 0) <= nowMs) {
       const rows = await database.prepared<ClaimRow>(statements.open, values);
-      if (rows[0]?.closed !== true) return claimedOf(rows);
+      if (rows[0]?.closed !== true) return { rows: claimedOf(rows), limited: false };
       limitedUntilMs.set(limits.queue, nowMs + QUEUE_MEMORY_MS);
     }
-    return database
+    if (limits.limit === 0) return { rows: [], limited: true };
+    const rows = await database
       .transaction(
         async (query) => {
           const room = await readRoom(query, limits);
@@ -258,45 +258,31 @@ export function createExecutionStore({
         if (isLockTimeout(error)) return [];
         throw error;
       });
+    return { rows, limited: true };
   }
 
   return {
+    ...createDeliveryStore(database, doorbell),
+
     async claimJobs({ workerId, queue, limit, after, exceptTypes }) {
       const [position, id] = after?.split("/") ?? [FIRST_POSITION_US, FIRST_ID];
-      const rows = await claim(
+      const { rows, limited } = await claim(
         { open: CLAIM_JOBS, limited: CLAIM_LIMITED_JOBS },
         [queue, position, id, limit, workerId, exceptTypes],
         { queue, limit, keepsRoom: true },
       );
       const { jobs, last } = readClaim(rows);
-      return { jobs, cursor: last === null ? after : `${last.positionUs}/${last.id}` };
+      const cursor = last === null ? after : `${last.positionUs}/${last.id}`;
+      return limited ? { jobs, cursor, limited } : { jobs, cursor };
     },
 
     async claimRecovered({ workerId, queue, exceptTypes }) {
-      const rows = await claim(
+      const { rows } = await claim(
         { open: CLAIM_RECOVERED_JOB, limited: CLAIM_LIMITED_RECOVERED_JOB },
         [queue, FIRST_POSITION_US, FIRST_ID, 1, workerId, exceptTypes],
         { queue, limit: 1, keepsRoom: false },
       );
       return readClaim(rows).jobs[0] ?? null;
-    },
-
-    async claimDelivery(workerId, message) {
-      const rows = await database.query<ClaimRow>(CLAIM_DELIVERY, [workerId, message.jobId, String(message.token)]);
-      return readClaim(claimedOf(rows)).jobs[0] ?? null;
-    },
-
-    async deferDelivery(message, delayMs) {
-      const { rows, admitted } = await database.transaction(async (query) => {
-        const rows = await query<{ id: JobId; key: string | null }>(DEFER_DELIVERY, [
-          message.jobId,
-          String(message.token),
-          Math.round(delayMs),
-        ]);
-        return { rows, admitted: await releaseKeys(query, rows.flatMap(withKey)) };
-      });
-      ringQueues(admitted.map((job) => job.queue));
-      return rows.length > 0;
     },
 
     async findOwned({ workerId, known }) {

@@ -41,7 +41,7 @@ where id = any ($2::bigint[])`;
 /** $1 most that are counted. One row. */
 export const READ_OUTBOX = `
 select
-  (select count(*)::int from (select from turno.outbox_message limit $1::bigint) as some) as messages,
+  (select count(*)::int from (select from turno.outbox_message limit $1::bigint) as counted) as messages,
   (select (extract(epoch from clock_timestamp() - created_at) * 1000)::float8 from turno.outbox_message order by id limit 1) as oldest_ms`;
 
 /** Serializes changes of the transport. */
@@ -119,8 +119,9 @@ candidates as (
   join turno.installation i on i.transport <> 'postgres'
   left join unsent u on u.queue = q.queue
   left join under_way w on w.queue = q.queue
-  where w.queue is null
-    or w.newest <= now() - least($3::bigint * interval '1 millisecond', greatest($2::bigint * interval '1 millisecond', (now() - w.oldest) / 2))
+  -- There jobs are claimed by the queue, and their messages only wake somebody.
+  where not exists (select from turno.queues l where l.name = q.queue and (l.suspended or l.concurrency is not null)) and (w.queue is null
+    or w.newest <= now() - least($3::bigint * interval '1 millisecond', greatest($2::bigint * interval '1 millisecond', (now() - w.oldest) / 2)))
 ),
 marked as (
   insert into turno.outbox_marker (queue, upto_token, aged_at)
