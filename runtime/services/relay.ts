@@ -16,7 +16,7 @@ const BATCH = 500;
 const PUBLISH_BOUND_MS = 10_000;
 const POLL_MS = 1_000;
 /** Another process has the turn and may have looked before the message was there. */
-const TURN_WAIT_MS = 50;
+const TURN_WAIT_MS = 100;
 const FIRST_BACKOFF_MS = 250;
 const LONGEST_BACKOFF_MS = 5_000;
 /** A queue that the broker does not have is told of this often. */
@@ -30,7 +30,10 @@ export function startRelay({ store, broker, clock, random, observer }: RelayOpti
   const told = new Map<string, number>();
   let limit = BATCH;
   let failures = 0;
+  /** There is news that no turn of this process has begun after. */
   let wanted = false;
+  /** Another process had the turn at the last try. */
+  let isBehindAnother = false;
 
   const loop = startLoop({
     name: "relay",
@@ -38,6 +41,8 @@ export function startRelay({ store, broker, clock, random, observer }: RelayOpti
     random,
     observer,
     cycle: async (signal) => {
+      // Everybody hears of news: those who were too late the last time do not press.
+      if (isBehindAnother && wanted) await clock.sleep(TURN_WAIT_MS * (0.5 + random.next()), signal);
       while (!signal.aborted) {
         const wasWanted = wanted;
         wanted = false;
@@ -48,9 +53,10 @@ export function startRelay({ store, broker, clock, random, observer }: RelayOpti
           tellUnroutable(messages.filter((_, index) => outcomes[index] === "unroutable"));
           return outcomes.map((outcome) => judge(outcome, messages.length));
         });
+        isBehindAnother = batch === null;
         if (batch === null) {
           wanted ||= wasWanted;
-          return wanted ? TURN_WAIT_MS * (0.5 + random.next()) : POLL_MS * (0.5 + random.next() / 2);
+          return wanted ? 0 : POLL_MS * (0.5 + random.next() / 2);
         }
         if (batch.taken === 0) return POLL_MS;
         observer.observe({ kind: "relayed", ...batch });

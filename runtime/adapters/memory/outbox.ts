@@ -1,6 +1,6 @@
+import type { JobId } from "../../core/ids.ts";
 import type { Transport } from "../../protocol/ports/outbox.ts";
 import type { BrokerMessage, DeadLetterMessage } from "../../protocol/ports/transport.ts";
-import type { JobRow } from "./database.ts";
 
 export interface OutboxRow {
   readonly id: number;
@@ -48,6 +48,13 @@ export class MemoryOutbox {
   }
 }
 
-export function deadLetterOf({ id, type, queue, error }: JobRow, reason: string): DeadLetterMessage {
+interface FailedJob {
+  readonly id: JobId;
+  readonly type: string;
+  readonly queue: string;
+  readonly error: string | null;
+}
+
+export function deadLetterOf({ id, type, queue, error }: FailedJob, reason: string): DeadLetterMessage {
   return { kind: "dead-letter", jobId: id, body: { jobId: id, type, queue, reason, error } };
 }
