@@ -55,6 +55,7 @@ export class Consumer implements Supply {
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
+    for (const queue of options.queues) queue.inTurn = false;
     this.#lanes = options.queues.map((queue) => ({
       queue,
       subscription: null,
@@ -125,7 +126,8 @@ export class Consumer implements Supply {
       if (next === undefined) break;
       const { delivery } = next;
       const { message } = delivery;
-      if (message.kind === "dispatch" && lane.queue.room <= 0) break;
+      // In their turn jobs are not claimed by their messages, which are to go all the same.
+      if (message.kind === "dispatch" && !lane.queue.inTurn && lane.queue.room <= 0) break;
       lane.pending.shift();
       if (message.kind === "marker") void this.#consume(lane, next, message);
       else void this.#claim(lane, next, { message, acknowledge: () => delivery.acknowledge() });

@@ -38,6 +38,23 @@ export function claimContract(scene: Scene): void {
       expect(over.jobs.map((job) => job.id)).toEqual([early]);
     });
 
+    it("says of a queue that it has a limit or is suspended, also when it asks for no job", async () => {
+      await scene.under.declareQueue({ name: "narrow", concurrency: 1, suspended: false });
+      await scene.under.declareQueue({ name: "still", concurrency: null, suspended: true });
+      await insert({}, { queue: "narrow" }, { queue: "narrow" }, { queue: "still" });
+      const ask = (queue: string, limit: number) =>
+        scene.store.claimJobs({ workerId: worker, queue, limit, after: null, exceptTypes: [] });
+      for (const queue of ["narrow", "still"]) {
+        expect(await ask(queue, 0)).toMatchObject({ jobs: [], limited: true });
+      }
+      expect(await ask("narrow", 5)).toMatchObject({ jobs: [{ queue: "narrow" }], limited: true });
+      expect(await ask("still", 5)).toMatchObject({ jobs: [], limited: true });
+      const open = await ask("default", 0);
+      expect(open.jobs).toEqual([]);
+      expect(open.limited).toBeUndefined();
+      expect((await ask("default", 5)).limited).toBeUndefined();
+    });
+
     it("leaves other queues and the types the worker cannot load alone", async () => {
       await scene.under.declareJob(jobDefinition({ type: "native" }));
       const [here] = await insert({}, { queue: "reports" }, { type: "native" });

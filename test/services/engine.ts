@@ -1,3 +1,4 @@
+import { createMemoryBroker, type MemoryConnection } from "../../runtime/adapters/memory/broker.ts";
 import { MemoryDatabase } from "../../runtime/adapters/memory/database.ts";
 import { createMemoryDoorbell } from "../../runtime/adapters/memory/doorbell.ts";
 import { type Connection, connect } from "../../runtime/adapters/memory/faulty-store.ts";
@@ -6,6 +7,7 @@ import {
   type MemoryHandlerHost,
   type Script,
 } from "../../runtime/adapters/memory/handler-host.ts";
+import { createMemoryLocks } from "../../runtime/adapters/memory/locks.ts";
 import { countingIds, seededRandom } from "../../runtime/adapters/memory/seeded.ts";
 import { createMemoryStore, type MemoryStore } from "../../runtime/adapters/memory/store.ts";
 import { createVirtualClock, type VirtualClock } from "../../runtime/adapters/memory/virtual-clock.ts";
@@ -28,6 +30,8 @@ export interface Machine {
   readonly connection: Connection<MemoryStore>;
   readonly host: MemoryHandlerHost;
   readonly events: EngineEvent[];
+  /** Its own connection to the broker; only with a broker's transport. */
+  readonly broker: MemoryConnection;
   /** Rings do not reach it: its process is paused or gone. */
   asleep: boolean;
 }
@@ -47,6 +51,8 @@ export class Engine {
   readonly doorbell = createMemoryDoorbell();
   readonly store = createMemoryStore(this.database, this.doorbell);
   readonly ids = countingIds();
+  readonly broker = createMemoryBroker({ clock: this.clock, random: seededRandom(11) });
+  readonly locks = createMemoryLocks();
   readonly #stops: (() => Promise<void>)[] = [];
 
   constructor() {
@@ -113,6 +119,7 @@ export class Engine {
       connection: connect(this.store),
       host: createMemoryHandlerHost(scripts),
       events: [],
+      broker: this.broker.connect(),
       asleep: false,
     };
   }
@@ -167,6 +174,8 @@ export class Engine {
       readonly concurrency?: number;
       readonly shutdownTimeoutMs?: number;
       readonly wallMs?: () => number;
+      /** What its settings say; absent: postgres. */
+      readonly transport?: "rabbitmq";
     } = {},
   ): Promise<Machine & { readonly role: WorkerRole }> {
     const machine = this.machine(options);
@@ -181,6 +190,9 @@ export class Engine {
       observer: { observe: (event) => void machine.events.push(event) },
       checkPayload: () => null,
       ...(options.wallMs === undefined ? {} : { wallMs: options.wallMs }),
+      ...(options.transport === undefined
+        ? {}
+        : { dispatch: { transport: options.transport, broker: machine.broker, locks: this.locks } }),
       settings: {
         worker: {
           queues: [{ name: "default", concurrency: options.concurrency ?? 2 }],
