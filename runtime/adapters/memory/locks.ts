@@ -22,10 +22,13 @@ export function createMemoryLocks(): MemoryLocks {
       if (this.away) return Promise.resolve({ kind: "unavailable" });
       if (held.has(resource)) return Promise.resolve({ kind: "busy" });
       held.add(resource);
+      let isReleased = false;
       return Promise.resolve({
         kind: "acquired",
         release: () => {
-          held.delete(resource);
+          // By now the second release would free what another has acquired.
+          if (!isReleased) held.delete(resource);
+          isReleased = true;
           return Promise.resolve();
         },
       });

@@ -4,12 +4,15 @@ import { describeError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { LATE, withDeadline } from "./deadline.ts";
 import type { NodeAddress } from "./node-address.ts";
+import { RELEASE_HASH, RELEASE_SCRIPT } from "./scripts.ts";
 
 /** A connection without an answer for this long is given up, and another one is made. */
 const GIVE_UP_MS = 3_000;
 const RECONNECT_MS = { first: 50, most: 2_000 };
 /** How long a closing socket may take to say goodbye. */
 const GOODBYE_MS = 200;
+/** Releases kept for a node that is away; beyond that locks run out by themselves. */
+const OWED_LIMIT = 1_000;
 
 /** One Redis as Redlock calls it: what it cannot answer now, it refuses at once. */
 export interface LockNode extends Client {
@@ -43,6 +46,8 @@ export function openLockNode({ address, probeKey, ca, commandMs, monotonicMs, lo
   let refusal: string | null = null;
   let reason: string | null = null;
   let toldAway = false;
+  let isClosed = false;
+  const owed: (readonly (string | number)[])[] = [];
 
   const client = new Redis(address.url, {
     enableAutoPipelining: true,
@@ -68,6 +73,7 @@ export function openLockNode({ address, probeKey, ca, commandMs, monotonicMs, lo
   const answers = () => client.status === "ready" && silentSince === null && refusal === null;
 
   function tell(): void {
+    if (isClosed) return;
     if (answers()) {
       if (toldAway) logger.info("a lock node answers again", { node: address.name });
       toldAway = false;
@@ -88,6 +94,7 @@ export function openLockNode({ address, probeKey, ca, commandMs, monotonicMs, lo
     silentSince = null;
     refusal = null;
     reason = null;
+    for (const keysAndValue of owed.splice(0)) releaseLater(keysAndValue);
     tell();
   });
   client.on("close", () => {
@@ -96,24 +103,20 @@ export function openLockNode({ address, probeKey, ca, commandMs, monotonicMs, lo
   });
 
   function hear(): void {
-    if (silentSince === null && refusal === null) return;
+    if (silentSince === null) return;
     silentSince = null;
-    refusal = null;
     tell();
   }
 
   function hearError(error: unknown): void {
-    if (!(error instanceof Error) || error.name !== "ReplyError") return;
+    if (!isReply(error)) return;
     silentSince = null;
-    refusal = error.message.startsWith("NOSCRIPT") ? null : error.message.slice(0, 200);
+    if (!error.message.startsWith("NOSCRIPT")) refusal = error.message.slice(0, 200);
     tell();
   }
 
-  async function ask(command: () => Promise<unknown>): Promise<unknown> {
-    if (opening !== null) await withDeadline(opening, commandMs);
-    if (client.status !== "ready" || silentSince !== null) throw AWAY;
-    const reply = command();
-    // A late answer is an answer too: it says that the node is there again.
+  /** A late answer is an answer too: it says that the node is there again. */
+  async function ask(reply: Promise<unknown>): Promise<unknown> {
     reply.then(hear, hearError);
     const answer = await withDeadline(reply, commandMs);
     if (answer !== LATE) return answer;
@@ -123,9 +126,37 @@ export function openLockNode({ address, probeKey, ca, commandMs, monotonicMs, lo
     throw SILENT;
   }
 
+  async function askWhenThere(command: () => Promise<unknown>): Promise<unknown> {
+    if (opening !== null) await withDeadline(opening, commandMs);
+    if (client.status !== "ready" || silentSince !== null) throw AWAY;
+    return await ask(command());
+  }
+
+  /** What a try has locked that was given up must not stay locked until it runs out: it is sent when that can be done. */
+  function releaseLater(keysAndValue: readonly (string | number)[]): void {
+    if (client.status === "ready") {
+      client
+        .eval(RELEASE_SCRIPT, 1, ...keysAndValue)
+        .then(hear, (error) => isReply(error) || releaseLater(keysAndValue));
+    } else if (owed.length < OWED_LIMIT) {
+      owed.push(keysAndValue);
+    }
+  }
+
+  async function release(keysAndValue: readonly (string | number)[]): Promise<unknown> {
+    if (client.status !== "ready" || silentSince !== null) {
+      releaseLater(keysAndValue);
+      throw AWAY;
+    }
+    const reply = client.evalsha(RELEASE_HASH, 1, ...keysAndValue);
+    reply.catch((error) => isReply(error) || releaseLater(keysAndValue));
+    return await ask(reply);
+  }
+
   return {
-    evalsha: (hash, keyCount, rest) => ask(() => client.evalsha(hash, keyCount, ...rest)),
-    eval: (script, keyCount, rest) => ask(() => client.eval(script, keyCount, ...rest)),
+    evalsha: (hash, keyCount, rest) =>
+      hash === RELEASE_HASH ? release(rest) : askWhenThere(() => client.evalsha(hash, keyCount, ...rest)),
+    eval: (script, keyCount, rest) => askWhenThere(() => client.eval(script, keyCount, ...rest)),
     answers,
     probe() {
       const now = monotonicMs();
@@ -139,9 +170,23 @@ export function openLockNode({ address, probeKey, ca, commandMs, monotonicMs, lo
         client.disconnect(true);
       } else if (client.status === "ready" && silentSince === null) {
         // A write, since a node that is read-only or out of memory answers pings.
-        ask(() => client.set(probeKey, "1", "PX", GIVE_UP_MS)).catch(() => {});
+        ask(client.set(probeKey, "1", "PX", GIVE_UP_MS)).then(
+          () => {
+            refusal = null;
+            tell();
+          },
+          () => {},
+        );
       }
     },
-    close: () => client.disconnect(),
+    close() {
+      isClosed = true;
+      client.disconnect();
+    },
   };
+}
+
+/** An error that the node answered with; others come from the connection. */
+function isReply(error: unknown): error is Error {
+  return error instanceof Error && error.name === "ReplyError";
 }

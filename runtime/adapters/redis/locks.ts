@@ -5,6 +5,7 @@ import type { LockManager, LockOutcome } from "../../protocol/ports/transport.ts
 import { LATE, withDeadline } from "./deadline.ts";
 import { type LockNode, openLockNode } from "./lock-node.ts";
 import { parseNodeAddresses } from "./node-address.ts";
+import { EXTEND_SCRIPT, RELEASE_SCRIPT } from "./scripts.ts";
 
 export interface RedisLockOptions {
   /** 1, 3 or 5 independent nodes: redis:// or rediss://, with credentials where they are needed. */
@@ -28,18 +29,6 @@ const PROBE_MS = 1_000;
 const DRIFT = { factor: 0.01, roundingMs: 2 };
 /** Thousands of locks are extended in slices, so that a try in between does not wait for all of them. */
 const SLICE = 500;
-
-/** As redlock's own, but a node that lost its data learns the lock again. */
-const EXTEND_SCRIPT = `
-for _, key in ipairs(KEYS) do
-  local value = redis.call("get", key)
-  if value and value ~= ARGV[1] then return 0 end
-end
-for _, key in ipairs(KEYS) do
-  redis.call("set", key, ARGV[1], "PX", ARGV[2])
-end
-return #KEYS
-`;
 
 const BUSY: LockOutcome = { kind: "busy" };
 const UNAVAILABLE: LockOutcome = { kind: "unavailable" };
@@ -76,7 +65,12 @@ export function openRedisLocks({
       logger,
     }),
   );
-  const redlock = new Redlock(nodes, { retryCount: 0, driftFactor: DRIFT.factor }, { extendScript: EXTEND_SCRIPT });
+  const redlock = new Redlock(
+    nodes,
+    { retryCount: 0, driftFactor: DRIFT.factor },
+    // Given as texts it ignores them.
+    { extendScript: () => EXTEND_SCRIPT, releaseScript: () => RELEASE_SCRIPT },
+  );
   const held = new Set<HeldLock>();
   let isClosed = false;
   let isExtending = false;

@@ -27,7 +27,7 @@ declare module "redlock" {
     constructor(
       clients: Iterable<Client>,
       settings: { readonly retryCount: number; readonly driftFactor: number },
-      scripts: { readonly extendScript: string },
+      scripts: { readonly extendScript: () => string; readonly releaseScript: () => string },
     );
     acquire(resources: string[], duration: number): Promise<Lock>;
     extend(lock: Lock, duration: number): Promise<Lock>;
