@@ -4,7 +4,7 @@ import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.t
 
 export interface RelayOptions extends LoopSurroundings {
   readonly store: Pick<OutboxStore, "relayBatch">;
-  readonly broker: Pick<Broker, "publish">;
+  readonly broker: Pick<Broker, "publish" | "condition">;
 }
 
 /** Carries the outbox to the broker; `wake()` when something was written to it. */
@@ -51,7 +51,9 @@ export function startRelay({ store, broker, clock, random, observer }: RelayOpti
           const outcomes = await publishWithin(messages);
           uncertain = outcomes.filter((outcome) => outcome === "unknown").length;
           tellUnroutable(messages.filter((_, index) => outcomes[index] === "unroutable"));
-          return outcomes.map((outcome) => judge(outcome, messages.length));
+          // What fails alone, on a connection that works, is not for this broker.
+          const isSuspect = messages.length === 1 && broker.condition().state === "connected";
+          return outcomes.map((outcome) => judge(outcome, isSuspect));
         });
         isBehindAnother = batch === null;
         if (batch === null) {
@@ -92,11 +94,11 @@ export function startRelay({ store, broker, clock, random, observer }: RelayOpti
     return messages.map((_, index) => outcomes[index] ?? "unknown");
   }
 
-  /** Nothing is known of these: they stay first. Fewer at a time, until one that the broker cannot take stands alone and lets others by. */
+  /** Nothing is known of these: they stay first. Fewer at a time where the connection works, until one that the broker cannot take stands alone. */
   function backOff(uncertain: number): number {
     if (failures === 0) observer.observe({ kind: "publishing-fails", messages: uncertain });
     failures += 1;
-    limit = Math.max(1, limit >> 1);
+    if (broker.condition().state === "connected") limit = Math.max(1, limit >> 1);
     const backoffMs = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.min(failures - 1, 10));
     return backoffMs * (0.5 + random.next() / 2);
   }
@@ -117,8 +119,7 @@ export function startRelay({ store, broker, clock, random, observer }: RelayOpti
   }
 }
 
-function judge(outcome: PublishOutcome, together: number): RelayVerdict {
+function judge(outcome: PublishOutcome, isSuspect: boolean): RelayVerdict {
   if (outcome === "confirmed") return "remove";
-  if (outcome === "unroutable") return "put-off";
-  return together === 1 ? "put-off" : "keep";
+  return outcome === "unroutable" || isSuspect ? "put-off" : "keep";
 }

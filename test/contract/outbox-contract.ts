@@ -229,6 +229,21 @@ export function outboxContract(scene: Scene): void {
       expect(await scene.store.writeMarkers(ANSWER)).toBe(0);
     });
 
+    it("are written once a minute at most, whatever comes out of the queue", async () => {
+      await scene.store.setTransport("rabbitmq");
+      await insert({});
+      await relay();
+      await scene.under.elapse(61_000);
+      let written = 0;
+      for (let round = 0; round < 30; round += 1) {
+        await scene.store.writeMarkers(ANSWER);
+        for (const message of await relay()) if (message.kind === "marker") await consume(message);
+        await scene.under.elapse(10_001);
+        written += (await scene.store.redispatchJobs(SETTLED))?.jobs ?? 0;
+      }
+      expect(written).toBe(5);
+    });
+
     it("are looked for again when the marker was lost too, less and less often", async () => {
       await scene.store.setTransport("rabbitmq");
       await insert({});

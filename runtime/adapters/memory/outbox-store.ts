@@ -57,10 +57,11 @@ export function createOutboxStore(database: MemoryDatabase): OutboxStore {
       for (const queue of new Set(enqueued(database).map((row) => row.queue))) {
         // There jobs are claimed by the queue, and their messages only wake somebody.
         if (isLimited(database, queue)) continue;
-        const underWay = [...outbox.markers.values()].filter((one) => one.queue === queue && one.consumedAtMs === null);
-        const ages = underWay.map(({ createdAtMs }) => nowMs - createdAtMs);
-        const waitMs = Math.min(longestMs, Math.max(againMs, Math.max(...ages) / 2));
-        if (ages.length > 0 && Math.min(...ages) < waitMs) continue;
+        const before = [...outbox.markers.values()].filter((marker) => marker.queue === queue);
+        const underWay = before.filter(({ consumedAtMs }) => consumedAtMs === null);
+        const oldestMs = Math.max(...underWay.map(({ createdAtMs }) => nowMs - createdAtMs));
+        const waitMs = underWay.length === 0 ? agedMs : Math.min(longestMs, Math.max(againMs, oldestMs / 2));
+        if (before.some(({ createdAtMs }) => nowMs - createdAtMs < waitMs)) continue;
         const marker: Omit<MarkerRow, "id"> = {
           queue,
           uptoToken: uptoToken(database, queue),
@@ -68,6 +69,7 @@ export function createOutboxStore(database: MemoryDatabase): OutboxStore {
           createdAtMs: nowMs,
           doneToken: 0n,
           consumedAtMs: null,
+          shownAtMs: null,
         };
         if (behind(database, marker).length === 0) continue;
         const id = outbox.nextId();
@@ -86,18 +88,18 @@ export function createOutboxStore(database: MemoryDatabase): OutboxStore {
     async redispatchJobs({ settledMs, limit }) {
       const settledAtMs = database.nowMs() - settledMs;
       const settled = [...outbox.markers.values()].filter(
-        ({ consumedAtMs }) => consumedAtMs !== null && consumedAtMs <= settledAtMs,
+        ({ consumedAtMs, shownAtMs }) => consumedAtMs !== null && consumedAtMs <= settledAtMs && shownAtMs === null,
       );
       const [shown] = settled.sort(byQueueNewestFirst);
       if (shown === undefined) return null;
       const missing = behind(database, shown).slice(0, limit);
       for (const row of missing) outbox.write(dispatchOf(row));
       for (const { id, queue } of [...outbox.markers.values()]) {
-        if (queue !== shown.queue) continue;
-        const isOver = id === shown.id ? missing.length < limit : id < shown.id || missing.length > 0;
-        if (isOver) outbox.markers.delete(id);
+        if (queue === shown.queue && (id < shown.id || (id > shown.id && missing.length > 0)))
+          outbox.markers.delete(id);
       }
       shown.doneToken = missing.at(-1)?.token ?? shown.doneToken;
+      if (missing.length < limit) shown.shownAtMs = database.nowMs();
       return { queue: shown.queue, jobs: missing.length };
     },
   };

@@ -18,6 +18,7 @@ export interface MarkerRow {
   readonly createdAtMs: number;
   doneToken: bigint;
   consumedAtMs: number | null;
+  shownAtMs: number | null;
 }
 
 /** The outbox's tables; what is written here is part of the step that writes it. */

@@ -91,8 +91,8 @@ update turno.installation set transport = $1`;
 
 /**
  * A marker behind each queue that has a job in it for longer than $1 ms whose message has left the outbox. What it stands for: tokens that
- * were given out by now, up to the first that is in the outbox still. None while one younger than $2 ms is under way, or than half the age of
- * the oldest that is, at most $3 ms. Queues are walked over in the index, one step each. Returns the markers.
+ * were given out by now, up to the first that is in the outbox still. None within $1 ms of the last, nor while one younger than $2 ms is under
+ * way, or than half the age of the oldest that is, at most $3 ms. Queues are walked over in the index, one step each. Returns the markers.
  */
 export const WRITE_MARKERS = `
 with recursive steps as (
@@ -105,8 +105,10 @@ with recursive steps as (
 unsent as (
   select queue, min(token) - 1 as upto_token from turno.outbox_message where kind = 'dispatch' group by queue
 ),
-under_way as (
-  select queue, max(created_at) as newest, min(created_at) as oldest from turno.outbox_marker where consumed_at is null group by queue
+before as (
+  select queue, max(created_at) as newest, min(created_at) filter (where consumed_at is null) as under_way_since
+  from turno.outbox_marker
+  group by queue
 ),
 candidates as (
   select q.queue, coalesce(u.upto_token, d.last_value) as upto_token
@@ -118,10 +120,12 @@ candidates as (
   cross join turno.dispatch_seq d
   join turno.installation i on i.transport <> 'postgres'
   left join unsent u on u.queue = q.queue
-  left join under_way w on w.queue = q.queue
+  left join before b on b.queue = q.queue
   -- There jobs are claimed by the queue, and their messages only wake somebody.
-  where not exists (select from turno.queues l where l.name = q.queue and (l.suspended or l.concurrency is not null)) and (w.queue is null
-    or w.newest <= now() - least($3::bigint * interval '1 millisecond', greatest($2::bigint * interval '1 millisecond', (now() - w.oldest) / 2)))
+  where not exists (select from turno.queues l where l.name = q.queue and (l.suspended or l.concurrency is not null))
+    and (b.queue is null or b.newest <= now() - case
+      when b.under_way_since is null then $1::bigint * interval '1 millisecond'
+      else least($3::bigint * interval '1 millisecond', greatest($2::bigint * interval '1 millisecond', (now() - b.under_way_since) / 2)) end)
 ),
 marked as (
   insert into turno.outbox_marker (queue, upto_token, aged_at)
@@ -150,7 +154,7 @@ export const REDISPATCH = `
 with shown as materialized (
   select id, queue, upto_token, done_token, aged_at
   from turno.outbox_marker m
-  where consumed_at <= now() - $1::bigint * interval '1 millisecond'
+  where consumed_at <= now() - $1::bigint * interval '1 millisecond' and shown_at is null
   order by queue, id desc
   limit 1
   for update skip locked
@@ -167,17 +171,15 @@ written as (
   insert into turno.outbox_message (kind, job_id, token, queue)
   select 'dispatch', id, dispatch_id, queue from missing
 ),
-goes_on as (
+looked as (
   update turno.outbox_marker m
-  set done_token = (select max(dispatch_id) from missing)
+  set done_token = coalesce((select max(dispatch_id) from missing), m.done_token), shown_at = case when (select count(*) from missing) < $2::bigint then now() end
   from shown s
-  where m.id = s.id and (select count(*) from missing) >= $2::bigint
+  where m.id = s.id
 ),
-over as (
+others as (
   delete from turno.outbox_marker m
   using shown s
-  where m.queue = s.queue and case
-    when m.id = s.id then (select count(*) from missing) < $2::bigint
-    else m.id < s.id or exists (select from missing) end
+  where m.queue = s.queue and m.id <> s.id and (m.id < s.id or exists (select from missing))
 )
 select s.queue, (select count(*)::int from missing) as jobs from shown s`;

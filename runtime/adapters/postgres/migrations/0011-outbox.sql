@@ -38,7 +38,9 @@ create table turno.outbox_marker (
   -- And had been in their queue before this moment.
   aged_at       timestamptz not null,
   created_at    timestamptz not null default now(),
-  consumed_at   timestamptz
+  consumed_at   timestamptz,
+  -- When its jobs were looked for; the last one of a queue stays, so that the next comes in a while.
+  shown_at      timestamptz
 );
 create index outbox_marker_queue on turno.outbox_marker (queue, id);
 
