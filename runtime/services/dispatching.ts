@@ -9,7 +9,7 @@ export interface DispatchingOptions extends LoopSurroundings {
   /** What this process's settings say. */
   readonly transport: Transport;
   /** Null: the transport needs none. */
-  readonly broker: Pick<Broker, "publish"> | null;
+  readonly broker: Pick<Broker, "publish" | "condition"> | null;
   /** Whether the installation tells this process's broker of jobs; called at the start and with each change. */
   readonly onTold?: (isTold: boolean) => void;
 }

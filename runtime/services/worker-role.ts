@@ -36,7 +36,7 @@ export interface WorkerRoleOptions extends LoopSurroundings {
   /** Absent: the PostgreSQL transport. */
   readonly dispatch?: {
     readonly transport: Transport;
-    readonly broker: Pick<Broker, "publish" | "subscribe"> | null;
+    readonly broker: Pick<Broker, "publish" | "condition" | "subscribe"> | null;
     readonly locks: Pick<LockManager, "acquire">;
   };
   readonly host: HandlerHost;
