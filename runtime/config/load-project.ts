@@ -207,6 +207,11 @@ function readObjects(context: {
     const found = checkDocument<Kind>({ ...envelope, kind }, fill);
     problems.push(...found.problems);
     if (found.valid !== null) valid.push(found.valid);
+    if (kind !== "Schedule" && found.valid?.document.metadata.previousNames !== undefined) {
+      const path = ["metadata", "previousNames"];
+      const message = `expected previousNames of a Schedule only, found them at a ${kind}`;
+      problems.push(problemAt(envelope.source, { code: "TURNO_CONFIG_VALUE", path, part: "key", message }));
+    }
     return found;
   };
 

@@ -103,6 +103,7 @@ export function normalizeSchedule(
   const { spec } = source.document;
   const { timeZone, calendars, concurrencyKey } = context;
   const { jitter, startingDeadline, maxCatchupRuns, sla } = spec;
+  const { previousNames } = source.document.metadata;
   const limited = calendars.include.length + calendars.exclude.length > 0;
   const limits = {
     ...(limited ? { calendars: { timeZone, ...calendars } } : {}),
@@ -121,6 +122,8 @@ export function normalizeSchedule(
     ...(startingDeadline === undefined ? {} : { startingDeadlineMs: parseDuration(startingDeadline) }),
     ...(maxCatchupRuns === undefined ? {} : { maxCatchupRuns }),
     ...(sla === undefined ? {} : { sla: readSla(sla) }),
+    ...(previousNames === undefined || previousNames.length === 0 ? {} : { previousNames }),
+    ...(spec.deletionPolicy === "Protect" ? { deletionPolicy: spec.deletionPolicy } : {}),
   });
 }
 

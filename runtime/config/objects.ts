@@ -112,6 +112,10 @@ export interface ScheduleSpec {
   /** Missed instants that `all` runs at most; absent: 50. */
   readonly maxCatchupRuns?: number;
   readonly sla?: SlaSpec;
+  /** Names it had; absent: none. */
+  readonly previousNames?: readonly string[];
+  /** `Protect`: it is not removed. Absent: it may be. */
+  readonly deletionPolicy?: "Protect";
   readonly runOnStart: boolean;
   readonly suspend: boolean;
 }

@@ -13,6 +13,8 @@ export interface MetadataDocument {
   readonly labels: Readonly<Record<string, string>>;
   /** What it is for; shown in the panel. */
   readonly description?: string;
+  /** Of a Schedule: names it had. What is in force under one of them goes on under the new name: its next fire, its pause, its recorded fires. */
+  readonly previousNames?: readonly string[];
 }
 
 /** The project itself, exactly one, in turno.yaml: which files belong to it and how its processes run. */
@@ -380,6 +382,8 @@ export interface ScheduleDocument {
     readonly startingDeadline?: string;
     /** Missed instants that `misfirePolicy: all` runs at most, the newest of them. Absent: 50. */
     readonly maxCatchupRuns?: number;
+    /** `Protect`: files without it are refused as long as this is in force; apply `Delete` first, then remove it. */
+    readonly deletionPolicy: "Delete" | "Protect";
     /** What is expected of its runs. One that was expected and did not come is recorded, counted and told. */
     readonly sla?: {
       /** Time of the day, in its time zone, by which what fired since the day before has a success. */
@@ -587,9 +591,6 @@ export const TURNO_SCHEMA: JsonObject = {
     "metadata": {
       "type": "object",
       "additionalProperties": false,
-      "plannedProperties": [
-        "previousNames"
-      ],
       "required": [
         "name"
       ],
@@ -620,6 +621,19 @@ export const TURNO_SCHEMA: JsonObject = {
           "type": "string",
           "maxLength": 2000,
           "description": "What it is for; shown in the panel."
+        },
+        "previousNames": {
+          "type": "array",
+          "maxItems": 20,
+          "items": {
+            "$ref": "#/$defs/name"
+          },
+          "description": "Of a Schedule: names it had. What is in force under one of them goes on under the new name: its next fire, its pause, its recorded fires.",
+          "examples": [
+            [
+              "fechamento"
+            ]
+          ]
         }
       }
     },
@@ -1807,8 +1821,7 @@ export const TURNO_SCHEMA: JsonObject = {
           "additionalProperties": false,
           "plannedProperties": [
             "workflow",
-            "onRemove",
-            "deletionPolicy"
+            "onRemove"
           ],
           "required": [
             "job"
@@ -2028,6 +2041,14 @@ export const TURNO_SCHEMA: JsonObject = {
               "maximum": 1000,
               "unit": "runs",
               "description": "Missed instants that `misfirePolicy: all` runs at most, the newest of them. Absent: 50."
+            },
+            "deletionPolicy": {
+              "enum": [
+                "Delete",
+                "Protect"
+              ],
+              "default": "Delete",
+              "description": "`Protect`: files without it are refused as long as this is in force; apply `Delete` first, then remove it."
             },
             "sla": {
               "type": "object",

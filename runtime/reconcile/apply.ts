@@ -13,9 +13,11 @@ import type {
 } from "../protocol/ports/revisions.ts";
 import { hashTiming } from "../time/timing-hash.ts";
 import type { Desired } from "./desired.ts";
+import { findRefusals } from "./guards.ts";
 import { decideNextFire } from "./next-fire-decision.ts";
 import { addressOf, isSameVersion } from "./object-changes.ts";
 import { type Plan, planChanges } from "./plan.ts";
+import { findRenames, renameApplied } from "./renames.ts";
 
 export interface ApplyRequest {
   readonly desired: Desired;
@@ -25,10 +27,16 @@ export interface ApplyRequest {
   readonly appliedBy: string;
   /** The revision that was in force when the files were compared with it; null: none was. */
   readonly base: number | null;
-  /** Removing everything that the includes declared was confirmed. */
+  /** What the guards would refuse was confirmed. */
   readonly confirmDeletes: boolean;
   /** The installation's objects may be taken from another source. */
   readonly takeOver: boolean;
+  /** Absent: what is applied comes from files. */
+  readonly rollback?: {
+    readonly to: number;
+    /** Content of the source that is held back. */
+    readonly held: string | null;
+  };
 }
 
 export type ApplyOutcome =
@@ -37,7 +45,7 @@ export type ApplyOutcome =
 
 /**
  * Brings the files into force in one transaction, or changes nothing. Throws TURNO_SOURCE_OWNED, TURNO_SOURCE_STALE
- * or TURNO_INCLUDE_EMPTY, and what the store throws. Repeating it after an unknown outcome is safe: what was applied
+ *, TURNO_INCLUDE_EMPTY or what guards refuse, and what the store throws. Repeating it after an unknown outcome is safe: what was applied
  * is found unchanged.
  */
 export async function applyDesired(store: RevisionStore, request: ApplyRequest): Promise<ApplyOutcome> {
@@ -55,6 +63,7 @@ export async function applyDesired(store: RevisionStore, request: ApplyRequest):
     }
     checkBase(request, locked);
     checkIncludes(request, locked);
+    checkGuards(request, locked);
     plan = planChanges(request.desired, locked);
     return decideWrites(request, locked, plan);
   });
@@ -115,8 +124,15 @@ function checkIncludes({ desired, confirmDeletes }: ApplyRequest, locked: Applie
   );
 }
 
+function checkGuards({ desired, confirmDeletes }: ApplyRequest, locked: AppliedState): void {
+  const refusal = findRefusals(desired, locked).find(({ code }) => !confirmDeletes || code === "TURNO_GUARD_PROTECTED");
+  if (refusal !== undefined) throw refusal;
+}
+
 function decideWrites(request: ApplyRequest, locked: AppliedState, plan: Plan): RevisionWrites {
   const { desired } = request;
+  const renames = findRenames(desired, locked);
+  const renamed = renameApplied(locked, renames);
   const known = new Map(allObjects(locked.project, locked.objects).map((object) => [addressOf(object), object]));
   const wanted = new Set(allObjects(desired.project, desired.objects).map(addressOf));
   const versions = allObjects(desired.project, desired.objects).filter((object) => {
@@ -132,6 +148,8 @@ function decideWrites(request: ApplyRequest, locked: AppliedState, plan: Plan): 
     contentHash: desired.contentHash,
     provenance: request.provenance,
     appliedBy: request.appliedBy,
+    rollbackOf: request.rollback?.to ?? null,
+    heldContent: request.rollback?.held ?? null,
     changes: plan.changes.filter(({ action }) => action !== "none") as unknown as Json,
     versions: versions.map((object) => ({ ...object, specHash: hashObject(object) })),
     removed: removed.map(({ kind, name }) => ({ kind, name })),
@@ -147,9 +165,10 @@ function decideWrites(request: ApplyRequest, locked: AppliedState, plan: Plan): 
     queues: decideQueues(desired, jobTypes, rewritten),
     removedQueues: namesRemoved("Queue"),
     schedules: desired.objects.flatMap((object) =>
-      object.kind === "Schedule" ? decideSchedule(object, locked, rewritten.has(addressOf(object))) : [],
+      object.kind === "Schedule" ? decideSchedule(object, renamed, rewritten.has(addressOf(object))) : [],
     ),
-    removedSchedules: locked.schedules.flatMap(({ name }) => (wanted.has(`Schedule/${name}`) ? [] : [name])),
+    renamedSchedules: renames,
+    removedSchedules: renamed.schedules.flatMap(({ name }) => (wanted.has(`Schedule/${name}`) ? [] : [name])),
   };
 }
 

@@ -15,7 +15,7 @@ export function toDeclaredFields(object: ProjectObject | DeclaredObject): JsonOb
   const metadata = describeMetadata(object);
   switch (object.kind) {
     case "Schedule":
-      return { ...metadata, spec: describeSchedule(object.spec) };
+      return { ...withPreviousNames(metadata, object.spec), spec: describeSchedule(object.spec) };
     case "Calendar":
       return { ...metadata, spec: describeCalendar(object.spec) };
     case "Job": {
@@ -41,8 +41,13 @@ function describeMetadata({ labels, description }: ProjectObject | DeclaredObjec
   return Object.keys(metadata).length === 0 ? {} : { metadata };
 }
 
+function withPreviousNames(fields: JsonObject, { previousNames }: ScheduleSpec): JsonObject {
+  if (previousNames === undefined) return fields;
+  return { metadata: { ...(fields.metadata as JsonObject | undefined), previousNames } };
+}
+
 function describeSchedule(spec: ScheduleSpec): JsonObject {
-  const { timing, payload, ...rest } = spec;
+  const { timing, payload, previousNames, ...rest } = spec;
   return { ...describeUnits(rest), ...describeTiming(timing), ...describeLimits(timing), payload };
 }
 

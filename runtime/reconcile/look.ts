@@ -54,9 +54,12 @@ export function createLook(options: LookOptions): (signal: AbortSignal) => Promi
     kept = bundled.problems.length === 0 ? { key, bundled } : null;
     return bundled;
   };
+  let last: (Look & { readonly kind: "ready" }) | null = null;
   return async (signal) => {
     for (let tries = 1; tries <= LOOK_TRIES; tries++) {
       const snapshot = await options.source.read(signal);
+      // The very same files ask for the very same: nothing is parsed again.
+      if (last !== null && snapshot.files === last.snapshot.files) return { ...last, snapshot };
       const { state, problems } = options.loadProject(snapshot.files);
       if (state === null) return { kind: "invalid", snapshot, problems };
       const bundled = await bundle(state, snapshot);
@@ -67,7 +70,8 @@ export function createLook(options: LookOptions): (signal: AbortSignal) => Promi
       }
       const all = sortProblems([...problems, ...bundled.problems.map(toProblem)]);
       if (hasErrors(all)) return { kind: "invalid", snapshot, problems: all };
-      return { kind: "ready", snapshot, desired: composeDesired(state, bundled.bundles), problems: all };
+      last = { kind: "ready", snapshot, desired: composeDesired(state, bundled.bundles), problems: all };
+      return last;
     }
     throw new TurnoError(
       "TURNO_PROJECT_UNREADABLE",

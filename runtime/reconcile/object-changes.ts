@@ -6,7 +6,7 @@ import type { Desired } from "./desired.ts";
 import { compareFields, type FieldChange } from "./field-changes.ts";
 
 export interface ObjectChange {
-  readonly action: "create" | "update" | "delete" | "none";
+  readonly action: "create" | "update" | "delete" | "rename" | "none";
   /** `Kind/name`. */
   readonly object: string;
   readonly fields: readonly FieldChange[];

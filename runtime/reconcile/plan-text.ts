@@ -5,8 +5,8 @@ import { renderFireDiff } from "./fire-diff-text.ts";
 import type { ObjectChange } from "./object-changes.ts";
 import type { Plan } from "./plan.ts";
 
-const MARKS = { create: "+", update: "~", delete: "-", none: " " } as const;
-const COLOURS = { create: 32, update: 33, delete: 31, none: 0 } as const;
+const MARKS = { create: "+", update: "~", delete: "-", rename: "~", none: " " } as const;
+const COLOURS = { create: 32, update: 33, delete: 31, rename: 33, none: 0 } as const;
 const LONGEST_VALUE = 80;
 const MOST_FIELDS = 40;
 
@@ -71,7 +71,8 @@ function summarize(changes: readonly ObjectChange[], against: string, isInForce:
       : `No changes: the files declare what ${against} does.`;
   }
   const count = (wanted: ObjectChange["action"]) => changes.filter(({ action }) => action === wanted).length;
-  return `Plan against ${against}: ${count("create")} to create, ${count("update")} to update, ${count("delete")} to delete.`;
+  const renamed = count("rename") === 0 ? "" : `${count("rename")} to rename, `;
+  return `Plan against ${against}: ${count("create")} to create, ${renamed}${count("update")} to update, ${count("delete")} to delete.`;
 }
 
 function paint(text: string, code: number, colour: boolean): string {

@@ -1,7 +1,8 @@
 import type { Problem } from "../config/problems.ts";
+import type { ErrorCode } from "../core/error-codes.ts";
 import type { TurnoError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import type { RevisionSummary, SyncProblem } from "../protocol/ports/revisions.ts";
+import type { RevisionSummary, SyncProblem, SyncState } from "../protocol/ports/revisions.ts";
 import type { Plan } from "./plan.ts";
 
 /** What one look at the files led to. `problems` holds warnings too. */
@@ -17,6 +18,34 @@ export type SyncOutcome =
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] }
   /** The files could not be read, or may not be applied. */
   | { readonly kind: "refused"; readonly error: TurnoError };
+
+/** What an outcome says of its source. Null: the source did not answer, what was known of it stays. */
+export function syncState(outcome: SyncOutcome): SyncState | null {
+  if (outcome.kind === "invalid") return "Invalid";
+  if (outcome.kind !== "refused") return "Synced";
+  const { code } = outcome.error;
+  if (code === "TURNO_SOURCE_UNREACHABLE") return null;
+  if (HOLDS.includes(code)) return "Held";
+  return UNUSABLE.includes(code) ? "Invalid" : "OutOfSync";
+}
+
+/** Somebody has to say that it is meant. */
+const HOLDS: readonly ErrorCode[] = [
+  "TURNO_SOURCE_HELD",
+  "TURNO_SOURCE_REWRITTEN",
+  "TURNO_INCLUDE_EMPTY",
+  "TURNO_GUARD_DELETES",
+  "TURNO_GUARD_FIRES",
+  "TURNO_GUARD_PROTECTED",
+];
+/** The files have to be others. */
+const UNUSABLE: readonly ErrorCode[] = [
+  "TURNO_SOURCE_REFUSED",
+  "TURNO_SOURCE_UNSIGNED",
+  "TURNO_PROJECT_MISSING",
+  "TURNO_PROJECT_UNREADABLE",
+  "TURNO_PROJECT_INVALID",
+];
 
 /** The problems of an outcome, as the state of the source keeps them. */
 export function syncProblems(outcome: SyncOutcome): readonly SyncProblem[] {

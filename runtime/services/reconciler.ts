@@ -1,3 +1,4 @@
+import { DEFAULT_STALE_AFTER_MS } from "../config/source-settings.ts";
 import { describeError, TurnoError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { RejectedError, UnknownOutcomeError } from "../protocol/ports/errors.ts";
@@ -5,7 +6,7 @@ import type { ProjectSource, RevisionStore, RevisionSummary, SourceIdentity } fr
 import type { Doorbell } from "../protocol/ports/transport.ts";
 import { applyDesired, isOwnedByOther } from "../reconcile/apply.ts";
 import type { Look } from "../reconcile/look.ts";
-import { createSyncReport, type SyncOutcome, syncProblems } from "../reconcile/sync-outcome.ts";
+import { createSyncReport, type SyncOutcome, syncProblems, syncState } from "../reconcile/sync-outcome.ts";
 import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
 
 export interface ReconcilerOptions {
@@ -19,6 +20,12 @@ export interface ReconcilerOptions {
   readonly appliedBy: string;
   /** The database belongs to this very folder: whatever was applied from another path is this project before a move. */
   readonly takeOver?: boolean;
+  /** Somebody has confirmed what guards, a rollback or a rewritten history hold back. */
+  readonly confirm?: boolean;
+  /** Without a look for this long the source is shown as stale. */
+  readonly staleAfterMs?: number;
+  /** Where somebody may ask for a look; absent: nobody can. */
+  readonly requests?: Pick<Doorbell, "listen">;
 }
 
 export interface Reconciler {
@@ -42,8 +49,9 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   const report = createSyncReport(options.logger);
   let last: { readonly fingerprint: string; readonly outcome: SyncOutcome } | null = null;
   let wasInForce = false;
+  let commit: string | null = null;
 
-  const sync = async (signal: AbortSignal): Promise<SyncOutcome> => {
+  const sync = async (signal: AbortSignal, isAgain = false): Promise<SyncOutcome> => {
     let found: Look;
     try {
       found = await options.look(signal);
@@ -55,18 +63,27 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     // Files that were invalid may be valid without an edit: a program that reads them may have been missing.
     const again = last?.fingerprint === found.snapshot.fingerprint ? last.outcome : null;
     if (again === null || again.kind === "invalid") {
-      return remember(found, await applyLook({ found, options, isFirst: !wasInForce }));
+      return remember(found, await applyLook({ found, options, isFirst: !wasInForce, signal }));
     }
     // Whatever others applied meanwhile: only files that changed are brought into force.
     const inForce = await store.revisionInForce();
     if (isInForce(found, inForce, source.identity)) {
       return remember(found, { kind: "unchanged", revision: inForce, problems: found.problems });
     }
-    return again.kind === "refused" ? again : replaced(again.revision, inForce);
+    const hold = findHold(found, inForce, options);
+    if (hold !== null) return { kind: "refused", error: heldBack(hold) };
+    if (again.kind === "refused") return again;
+    // Another reconciler of this source may have seen a newer commit than this one.
+    if (isAgain || source.expire === undefined) return replaced(again.revision, inForce);
+    source.expire();
+    return sync(signal, true);
   };
 
   const remember = ({ snapshot }: Look, outcome: SyncOutcome): SyncOutcome => {
-    last = { fingerprint: snapshot.fingerprint, outcome };
+    commit = snapshot.provenance.commit;
+    // What a source with a history refuses depends on what the remote says next, not on the files alone.
+    const isJudged = outcome.kind === "refused" && source.judgeSuccession !== undefined;
+    last = isJudged ? null : { fingerprint: snapshot.fingerprint, outcome };
     wasInForce ||= outcome.kind === "applied" || outcome.kind === "unchanged";
     return outcome;
   };
@@ -74,7 +91,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   const syncOnce = async (signal: AbortSignal): Promise<SyncOutcome> => {
     const outcome = await sync(signal);
     report(outcome);
-    await recordSync(options, outcome);
+    await recordSync(options, outcome, commit);
     return outcome;
   };
 
@@ -92,8 +109,18 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
         },
       });
       const watch = await source.watch(loop.wake);
+      const listening = new AbortController();
+      const look = () => {
+        source.expire?.();
+        loop.wake();
+      };
+      options.requests?.listen(
+        { onRing: ({ kind }) => (kind === "sync" ? look() : undefined), onGap: () => {} },
+        listening.signal,
+      );
       return {
         async stop() {
+          listening.abort();
           await watch.close();
           await loop.stop();
         },
@@ -111,6 +138,24 @@ function isInForce(
   return inForce?.contentHash === desired.contentHash && !isOwnedByOther(source, { owner: inForce.source });
 }
 
+/** The rollback that holds these files back until they change; null: none does. */
+function findHold(
+  { desired }: Look & { readonly kind: "ready" },
+  inForce: RevisionSummary | null,
+  { confirm, source }: ReconcilerOptions,
+): RevisionSummary | null {
+  if (inForce === null || confirm === true || isOwnedByOther(source.identity, { owner: inForce.source })) return null;
+  return inForce.heldContent === desired.contentHash ? inForce : null;
+}
+
+function heldBack({ number, rollbackOf, appliedBy }: RevisionSummary): TurnoError {
+  return new TurnoError(
+    "TURNO_SOURCE_HELD",
+    `revision ${number} brought back revision ${rollbackOf} (${appliedBy}): these files are held until they change`,
+    { hint: "commit what is to be in force, or release them with turno sync --confirm" },
+  );
+}
+
 /** The same files again, and somebody else's are in force by now. */
 function replaced(revision: RevisionSummary, inForce: RevisionSummary | null): SyncOutcome {
   const error = new TurnoError(
@@ -125,13 +170,14 @@ async function applyLook(request: {
   readonly found: Look & { readonly kind: "ready" };
   readonly options: ReconcilerOptions;
   readonly isFirst: boolean;
+  readonly signal: AbortSignal;
 }): Promise<SyncOutcome> {
-  const { found, options, isFirst } = request;
+  const { found, options, isFirst, signal } = request;
   const { source, store } = options;
   for (let tries = 1; ; tries++) {
     const inForce = await store.revisionInForce();
-    const behind = isFirst ? await findBehind(found, inForce, options) : null;
-    if (behind !== null) return { kind: "refused", error: behind };
+    const obstacle = await findObstacle({ found, inForce, options, isFirst, signal });
+    if (obstacle !== null) return { kind: "refused", error: obstacle };
     try {
       const outcome = await applyDesired(store, {
         desired: found.desired,
@@ -139,7 +185,7 @@ async function applyLook(request: {
         provenance: found.snapshot.provenance,
         appliedBy: options.appliedBy,
         base: inForce?.number ?? null,
-        confirmDeletes: false,
+        confirmDeletes: options.confirm === true || confirmsDeletes(found),
         takeOver: options.takeOver ?? false,
       });
       if (outcome.kind === "applied") options.doorbell.ring({ kind: "revision" });
@@ -150,6 +196,31 @@ async function applyLook(request: {
       if (error.code !== "TURNO_SOURCE_STALE" || tries === APPLY_TRIES) return { kind: "refused", error };
     }
   }
+}
+
+/** Why these files may not follow what is in force; null: they may. */
+async function findObstacle(request: {
+  readonly found: Look & { readonly kind: "ready" };
+  readonly inForce: RevisionSummary | null;
+  readonly options: ReconcilerOptions;
+  readonly isFirst: boolean;
+  readonly signal: AbortSignal;
+}): Promise<TurnoError | null> {
+  const { found, inForce, options, isFirst, signal } = request;
+  const hold = findHold(found, inForce, options);
+  if (hold !== null) return heldBack(hold);
+  const behind = isFirst ? await findBehind(found, inForce, options) : null;
+  if (behind !== null || inForce === null) return behind;
+  const { source, confirm } = options;
+  const { desired } = found;
+  if (inForce.contentHash === desired.contentHash || isOwnedByOther(source.identity, { owner: inForce.source }))
+    return null;
+  const obstacle = (await source.judgeSuccession?.(inForce, signal)) ?? null;
+  return confirm === true && obstacle?.code === "TURNO_SOURCE_REWRITTEN" ? null : obstacle;
+}
+
+function confirmsDeletes({ snapshot }: Look): boolean {
+  return snapshot.confirms?.includes("deletes") === true;
 }
 
 /**
@@ -173,11 +244,23 @@ async function findBehind(
   );
 }
 
-async function recordSync({ source, store, logger }: ReconcilerOptions, outcome: SyncOutcome): Promise<void> {
+async function recordSync(
+  { source, store, logger, staleAfterMs = DEFAULT_STALE_AFTER_MS }: ReconcilerOptions,
+  outcome: SyncOutcome,
+  commit: string | null,
+): Promise<void> {
   try {
     const ok = outcome.kind === "applied" || outcome.kind === "unchanged";
     const revision = (ok ? outcome.revision : await store.revisionInForce())?.number ?? null;
-    await store.recordSync({ source: source.identity, ok, revision, problems: syncProblems(outcome) });
+    await store.recordSync({
+      source: source.identity,
+      ok,
+      revision,
+      problems: syncProblems(outcome),
+      status: syncState(outcome),
+      commit,
+      staleAfterMs,
+    });
   } catch (error) {
     logger.debug("the state of the source could not be recorded", { error: describeError(error) });
   }

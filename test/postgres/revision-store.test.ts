@@ -351,10 +351,11 @@ describe("the last look at a source", () => {
       column: 5,
       hint: null,
     };
-    await store.recordSync({ source: SOURCE, ok: true, revision: 4, problems: [] });
+    const seen = { source: SOURCE, revision: 4, commit: null, staleAfterMs: 60_000 };
+    await store.recordSync({ ...seen, ok: true, problems: [], status: "Synced" });
     const [good] = await store.loadSyncStatus();
     expect(good).toMatchObject({ source: SOURCE, ok: true, revision: 4, problems: [], lastOkAt: good?.checkedAt });
-    await store.recordSync({ source: SOURCE, ok: false, revision: 4, problems: [problem] });
+    await store.recordSync({ ...seen, ok: false, problems: [problem], status: "Invalid" });
     const [bad] = await store.loadSyncStatus();
     expect(bad).toMatchObject({ ok: false, revision: 4, problems: [problem], lastOkAt: good?.lastOkAt });
   });

@@ -26,6 +26,8 @@ function inForce(desired: Desired, nextFireAt: string | null = null): AppliedSta
       message: null,
       appliedAt: new Date("2026-07-01T00:00:00Z"),
       appliedBy: "test",
+      rollbackOf: null,
+      heldContent: null,
     },
     project: desired.project,
     objects: desired.objects,

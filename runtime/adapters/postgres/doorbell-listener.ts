@@ -144,6 +144,6 @@ async function listenOnce(options: Listening, onListening: () => void): Promise<
 function decodeTopic(text: string): DoorbellTopic | null {
   if (text.startsWith(QUEUE_TOPIC)) return { kind: "queue", queue: text.slice(QUEUE_TOPIC.length) };
   if (text.startsWith("cancel:")) return { kind: "cancel", jobId: text.slice(7) as JobId };
-  if (text === "schedules" || text === "revision") return { kind: text };
+  if (text === "schedules" || text === "revision" || text === "sync") return { kind: text };
   return null;
 }

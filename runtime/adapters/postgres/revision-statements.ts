@@ -18,7 +18,7 @@ from turno.installation`;
 
 const REVISION_COLUMNS = `
   r.number, r.source, s.origin, r.content_hash, r.commit_id, r.base_commit, r.author, r.committed_at, r.message,
-  r.applied_at, r.applied_by`;
+  r.applied_at, r.applied_by, r.rollback_of, r.held_content`;
 
 /** No row: nothing was ever applied. */
 export const READ_REVISION_IN_FORCE = `
@@ -36,6 +36,37 @@ join turno.sources s on s.name = r.source
 where r.source = $1 and r.content_hash = $2
 order by r.number desc
 limit 1`;
+
+/** $1 the number below which they lie, $2 how many. */
+export const LIST_REVISIONS = `
+select ${REVISION_COLUMNS}, r.changes
+from turno.revisions r
+join turno.sources s on s.name = r.source
+where r.number < $1
+order by r.number desc
+limit $2`;
+
+/** $1 number. No row: there is none. */
+export const READ_REVISION = `
+select ${REVISION_COLUMNS}
+from turno.revisions r
+join turno.sources s on s.name = r.source
+where r.number = $1`;
+
+/** $1 the revision whose objects are meant. */
+export const READ_OBJECTS_OF = `
+select kind, name, labels, description, spec, file, line
+from turno.objects
+where introduced_in <= $1 and (removed_in is null or removed_in > $1)
+order by kind collate "C", name collate "C"`;
+
+/** $1 the revision whose job types are meant. */
+export const READ_DEFINITIONS_OF = `
+select v.name, v.definition_hash, d.definition
+from turno.job_type_versions v
+join turno.job_definitions d on d.hash = v.definition_hash
+where v.introduced_in <= $1 and (v.removed_in is null or v.removed_in > $1)
+order by v.name collate "C"`;
 
 export const READ_OBJECTS = `
 select kind, name, labels, description, spec, file, line
@@ -65,11 +96,12 @@ insert into turno.sources (name, origin)
 values ($1, $2)
 on conflict (name) do update set origin = excluded.origin`;
 
-/** $1 source, $2 content hash, $3 commit, $4 base commit, $5 author, $6 committed at, $7 message, $8 applied at, $9 by, $10 changes. */
+/** $1 source, $2 content hash, $3 commit, $4 base commit, $5 author, $6 committed at, $7 message, $8 applied at, $9 by, $10 changes, $11 rollback of, $12 held content. */
 export const INSERT_REVISION = `
 insert into turno.revisions
-  (source, number, content_hash, commit_id, base_commit, author, committed_at, message, applied_at, applied_by, changes)
-values ($1, nextval('turno.revision_seq'), $2, $3, $4, $5, $6, $7, $8, $9, $10)
+  (source, number, content_hash, commit_id, base_commit, author, committed_at, message, applied_at, applied_by, changes,
+   rollback_of, held_content)
+values ($1, nextval('turno.revision_seq'), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 returning number`;
 
 /** $1 revision, $2 kinds and $3 names of the objects whose current version ends. */
@@ -119,6 +151,18 @@ join turno.objects o on o.kind = 'Job' and o.name = t.name and o.removed_in is n
 on conflict (name) do update
 set object_id = excluded.object_id, definition_hash = excluded.definition_hash, revision = excluded.revision,
   queue = excluded.queue, removed = false`;
+
+/** $1 revision, $2 names of the job types whose current version ends. */
+export const END_JOB_TYPE_VERSIONS = `
+update turno.job_type_versions
+set removed_in = $1
+where name = any ($2::text[]) and removed_in is null`;
+
+/** $1 revision, $2 job types as a JSON list. */
+export const INSERT_JOB_TYPE_VERSIONS = `
+insert into turno.job_type_versions (name, definition_hash, introduced_in)
+select t.name, t.definition_hash, $1
+from jsonb_to_recordset($2::jsonb) as t (name text, definition_hash text)`;
 
 /** $1 names. The rows stay until their last job has drained. */
 export const MARK_JOB_TYPES_REMOVED = `
@@ -176,6 +220,25 @@ select w.name, w.object_id, $1, w.job_type, w.spec, w.timing_hash, w.suspended o
 from wanted w
 where not exists (select from updated u where u.name = w.name)`;
 
+/** $1 old names, $2 new ones. The recorded fires go along, but for those that the new name has already. */
+export const RENAME_SCHEDULES = `
+with names as (select * from unnest($1::text[], $2::text[]) as n (old_name, new_name)),
+paused as (
+  update turno.overlays o set name = n.new_name from names n where o.kind = 'Schedule' and o.name = n.old_name
+),
+misses as (
+  update turno.sla_misses m set schedule = n.new_name from names n where m.schedule = n.old_name
+    and not exists (select from turno.sla_misses x where x.schedule = n.new_name)
+),
+fires as (
+  update turno.schedule_fires f set schedule = n.new_name from names n where f.schedule = n.old_name
+    and not exists (select from turno.schedule_fires x where x.schedule = n.new_name and x.fire_at = f.fire_at)
+)
+update turno.recurring_jobs r
+set name = n.new_name
+from names n
+where r.name = n.old_name`;
+
 /** $1 names. Jobs that they made stay. */
 export const DELETE_SCHEDULES = `
 delete from turno.recurring_jobs
@@ -218,15 +281,22 @@ from measured
 where bytes <= $3
 order by id desc`;
 
-/** $1 source, $2 origin, $3 ok, $4 revision, $5 problems. */
+/** $1 source, $2 origin, $3 ok, $4 revision, $5 problems, $6 status (null: not reached), $7 commit, $8 stale after. */
 export const RECORD_SYNC = `
-insert into turno.sync_status as s (source, origin, checked_at, ok, last_ok_at, revision, problems)
-values ($1, $2, now(), $3, case when $3 then now() end, $4, $5)
+insert into turno.sync_status as s
+  (source, origin, checked_at, ok, last_ok_at, revision, problems, status, commit_id, stale_after_ms)
+values ($1, $2, now(), $3, case when $3 then now() end, $4, $5, coalesce($6, 'OutOfSync'), $7, $8)
 on conflict (source) do update
 set origin = excluded.origin, checked_at = excluded.checked_at, ok = excluded.ok,
-  last_ok_at = coalesce(excluded.last_ok_at, s.last_ok_at), revision = excluded.revision, problems = excluded.problems`;
+  last_ok_at = coalesce(excluded.last_ok_at, s.last_ok_at), revision = excluded.revision, problems = excluded.problems,
+  status = coalesce($6, s.status), commit_id = coalesce($7, s.commit_id), stale_after_ms = excluded.stale_after_ms,
+  reached_at = case when $6::text is null then s.reached_at else now() end`;
 
 export const LOAD_SYNC_STATUS = `
-select source, origin, checked_at, ok, last_ok_at, revision, problems
+select source, origin, checked_at, ok, last_ok_at, revision, problems, commit_id, reached_at,
+  case
+    when status in ('Synced', 'OutOfSync') and reached_at < now() - stale_after_ms * interval '1 millisecond' then 'Stale'
+    else status
+  end as status
 from turno.sync_status
 order by checked_at desc`;

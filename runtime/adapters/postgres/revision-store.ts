@@ -41,6 +41,29 @@ export function createRevisionStore(database: Database): RevisionStore {
       return row === undefined ? null : toRevision(row);
     },
 
+    async listRevisions({ before, limit }) {
+      const parameters = [before ?? Number.MAX_SAFE_INTEGER, limit];
+      const rows = await database.query<RevisionRow & { readonly changes: Json }>(
+        statements.LIST_REVISIONS,
+        parameters,
+      );
+      return rows.map((row) => ({ ...toRevision(row), changes: row.changes }));
+    },
+
+    loadRevisionContent: (number) =>
+      database.transaction(async (query) => {
+        await query(statements.READ_ONE_MOMENT);
+        const [row] = await query<RevisionRow>(statements.READ_REVISION, [number]);
+        if (row === undefined) return null;
+        const objects = await query<ProjectObject | DeclaredObject>(statements.READ_OBJECTS_OF, [number]);
+        const types = await query<Omit<JobTypeRow, "removed">>(statements.READ_DEFINITIONS_OF, [number]);
+        return {
+          revision: toRevision(row),
+          ...splitObjects(objects),
+          definitions: types.map(({ name, definition_hash: hash, definition }) => ({ name, hash, definition })),
+        };
+      }),
+
     async loadBundle(hash) {
       const [row] = await database.query<{ code: string }>(statements.LOAD_BUNDLE, [hash]);
       return row?.code ?? null;
@@ -58,9 +81,12 @@ export function createRevisionStore(database: Database): RevisionStore {
       return rows.map(({ payload }) => payload);
     },
 
-    async recordSync({ source, ok, revision, problems }) {
+    async recordSync({ source, ok, revision, problems, status, commit, staleAfterMs }) {
       const kept = JSON.stringify(problems.slice(0, KEPT_PROBLEMS));
-      await database.query(statements.RECORD_SYNC, [source.name, source.origin, ok, revision, kept]);
+      await database.query(statements.RECORD_SYNC, [
+        ...[source.name, source.origin, ok, revision, kept],
+        ...[status, commit, staleAfterMs],
+      ]);
     },
 
     async loadSyncStatus() {
@@ -93,8 +119,7 @@ async function readApplied(query: Query, readSchedules: string): Promise<Applied
     coldStarts: Number(facts.cold_starts),
     owner: inForce?.source ?? null,
     inForce,
-    project: objects.find((object): object is ProjectObject => object.kind === "Project") ?? null,
-    objects: objects.filter((object): object is DeclaredObject => object.kind !== "Project"),
+    ...splitObjects(objects),
     jobTypes: jobTypes.map(({ name, definition_hash, definition, removed }) => ({
       name,
       definitionHash: definition_hash,
@@ -102,6 +127,13 @@ async function readApplied(query: Query, readSchedules: string): Promise<Applied
       removed,
     })),
     schedules: schedules.map(toSchedule),
+  };
+}
+
+function splitObjects(objects: readonly (ProjectObject | DeclaredObject)[]) {
+  return {
+    project: objects.find((object): object is ProjectObject => object.kind === "Project") ?? null,
+    objects: objects.filter((object): object is DeclaredObject => object.kind !== "Project"),
   };
 }
 
@@ -120,6 +152,8 @@ async function writeRevision(query: Query, writes: RevisionWrites, now: Date): P
     now,
     writes.appliedBy,
     JSON.stringify(writes.changes),
+    writes.rollbackOf,
+    writes.heldContent,
   ]);
   assert(row !== undefined, "a new revision got no number");
   const number = Number(row.number);
@@ -135,8 +169,18 @@ async function writeRevision(query: Query, writes: RevisionWrites, now: Date): P
   }));
   await query(statements.UPSERT_JOB_TYPES, [number, JSON.stringify(jobTypes)]);
   await query(statements.MARK_JOB_TYPES_REMOVED, [writes.removedJobTypes]);
+  const changedTypes = [...jobTypes.map(({ name }) => name), ...writes.removedJobTypes];
+  await query(statements.END_JOB_TYPE_VERSIONS, [number, changedTypes]);
+  await query(statements.INSERT_JOB_TYPE_VERSIONS, [number, JSON.stringify(jobTypes)]);
   await query(statements.UPSERT_QUEUES, [JSON.stringify(writes.queues)]);
   await query(statements.RELEASE_QUEUES, [writes.removedQueues]);
+  if (writes.renamedSchedules.length > 0) {
+    const [from, to] = [
+      writes.renamedSchedules.map((name) => name.from),
+      writes.renamedSchedules.map((name) => name.to),
+    ];
+    await query(statements.RENAME_SCHEDULES, [from, to]);
+  }
   await query(statements.WRITE_SCHEDULES, [number, JSON.stringify(writes.schedules.map(toScheduleRow)), now]);
   await query(statements.DELETE_SCHEDULES, [writes.removedSchedules]);
   return {
@@ -146,6 +190,8 @@ async function writeRevision(query: Query, writes: RevisionWrites, now: Date): P
     contentHash: writes.contentHash,
     appliedAt: now,
     appliedBy: writes.appliedBy,
+    rollbackOf: writes.rollbackOf,
+    heldContent: writes.heldContent,
   };
 }
 
@@ -204,6 +250,8 @@ interface RevisionRow {
   readonly message: string | null;
   readonly applied_at: Date;
   readonly applied_by: string;
+  readonly rollback_of: string | null;
+  readonly held_content: string | null;
 }
 
 function toRevision(row: RevisionRow): RevisionSummary {
@@ -218,6 +266,8 @@ function toRevision(row: RevisionRow): RevisionSummary {
     message: row.message,
     appliedAt: row.applied_at,
     appliedBy: row.applied_by,
+    rollbackOf: row.rollback_of === null ? null : Number(row.rollback_of),
+    heldContent: row.held_content,
   };
 }
 
@@ -249,6 +299,9 @@ interface SyncRow {
   readonly last_ok_at: Date | null;
   readonly revision: string | null;
   readonly problems: readonly SyncProblem[];
+  readonly status: SyncStatus["status"];
+  readonly commit_id: string | null;
+  readonly reached_at: Date;
 }
 
 function toSyncStatus(row: SyncRow): SyncStatus {
@@ -259,5 +312,8 @@ function toSyncStatus(row: SyncRow): SyncStatus {
     lastOkAt: row.last_ok_at,
     revision: row.revision === null ? null : Number(row.revision),
     problems: row.problems,
+    status: row.status,
+    commit: row.commit_id,
+    reachedAt: row.reached_at,
   };
 }

@@ -85,6 +85,25 @@ export interface RevisionSummary extends Provenance {
   readonly contentHash: string;
   readonly appliedAt: Date;
   readonly appliedBy: string;
+  /** The revision that a rollback brought back; null: it came from files. */
+  readonly rollbackOf: number | null;
+  /** Content of the source that is held back until it changes; null: none. */
+  readonly heldContent: string | null;
+}
+
+/** A revision as it is told, with what it changed. */
+export interface RevisionRecord extends RevisionSummary {
+  /** The changes as the plan showed them: a list of `ObjectChange`. */
+  readonly changes: Json;
+}
+
+/** Everything that was in force with a revision. */
+export interface RevisionContent {
+  readonly revision: RevisionSummary;
+  readonly project: ProjectObject | null;
+  /** Sorted by kind and name. */
+  readonly objects: readonly DeclaredObject[];
+  readonly definitions: readonly { readonly name: string; readonly hash: string; readonly definition: JobDefinition }[];
 }
 
 export interface AppliedJobType {
@@ -142,6 +161,8 @@ export interface RevisionWrites {
   readonly contentHash: string;
   readonly provenance: Provenance;
   readonly appliedBy: string;
+  readonly rollbackOf: number | null;
+  readonly heldContent: string | null;
   /** What changed, as the plan showed it. */
   readonly changes: Json;
   /** New objects, and new versions of those that changed or moved. */
@@ -161,6 +182,8 @@ export interface RevisionWrites {
   /** No longer declared: their limits fall away. */
   readonly removedQueues: readonly string[];
   readonly schedules: readonly ScheduleWrite[];
+  /** What is in force under the old name goes on under the new one. */
+  readonly renamedSchedules: readonly { readonly from: string; readonly to: string }[];
   readonly removedSchedules: readonly string[];
 }
 
@@ -173,6 +196,9 @@ export interface SyncProblem {
   readonly hint: string | null;
 }
 
+/** What keeps a source's files from being in force; `Synced`: nothing. */
+export type SyncState = "Synced" | "OutOfSync" | "Invalid" | "Held";
+
 /** The last look at a source, for people who ask why an edit is not in force. */
 export interface SyncStatus {
   readonly source: SourceIdentity;
@@ -182,6 +208,19 @@ export interface SyncStatus {
   readonly lastOkAt: Date | null;
   readonly revision: number | null;
   readonly problems: readonly SyncProblem[];
+  /** `Stale`: nobody has reached the source for long. */
+  readonly status: SyncState | "Stale";
+  /** The newest commit that was seen. */
+  readonly commit: string | null;
+  /** When the source last answered. */
+  readonly reachedAt: Date;
+}
+
+/** One look at a source, as it is recorded. */
+export interface SyncRecord extends Pick<SyncStatus, "source" | "ok" | "revision" | "problems" | "commit"> {
+  /** Null: the source did not answer, what was known of it stays. */
+  readonly status: SyncState | null;
+  readonly staleAfterMs: number;
 }
 
 /** The revisions of an installation. */
@@ -195,13 +234,17 @@ export interface RevisionStore {
   revisionInForce(): Promise<RevisionSummary | null>;
   /** The newest revision of a source with this content; null: these files were never applied. */
   findRevision(request: { readonly source: string; readonly contentHash: string }): Promise<RevisionSummary | null>;
+  /** Newest first; only those before a number where one is given. */
+  listRevisions(page: { readonly before: number | null; readonly limit: number }): Promise<readonly RevisionRecord[]>;
+  /** Null: there is no such revision. */
+  loadRevisionContent(number: number): Promise<RevisionContent | null>;
   /** A bundle's code. */
   loadBundle(hash: string): Promise<string | null>;
   /** Jobs of these types that are not finished, each counted up to `limit`; types without any are absent. */
   countLiveJobs(types: readonly string[], limit: number): Promise<ReadonlyMap<string, number>>;
   /** Payloads of a type's jobs that wait for their start, newest first: at most `limit`, and within some megabytes. */
   loadWaitingPayloads(type: string, limit: number): Promise<readonly Json[]>;
-  recordSync(status: Omit<SyncStatus, "checkedAt" | "lastOkAt">): Promise<void>;
+  recordSync(record: SyncRecord): Promise<void>;
   /** Newest first. */
   loadSyncStatus(): Promise<readonly SyncStatus[]>;
 }

@@ -81,7 +81,9 @@ export type DoorbellTopic =
   | { readonly kind: "queue"; readonly queue: string }
   | { readonly kind: "cancel"; readonly jobId: JobId }
   | { readonly kind: "schedules" }
-  | { readonly kind: "revision" };
+  | { readonly kind: "revision" }
+  /** Somebody asks the reconcilers to look at their source now. */
+  | { readonly kind: "sync" };
 
 /** A hint that something changed, coalesced and lossy; polling is the net beneath it. */
 export interface Doorbell {
