@@ -27,6 +27,7 @@ import { systemClock } from "./adapters/system/clock.ts";
 import { createEventLog } from "./adapters/system/event-log.ts";
 import { systemIds } from "./adapters/system/ids.ts";
 import { systemRandom } from "./adapters/system/random.ts";
+import { checkTransport, NO_TRANSPORT, type OpenedTransport } from "./compose/transport.ts";
 import type { LoadedProject } from "./config/load-project.ts";
 import type { JobDefinition, RuntimeSettings } from "./config/objects.ts";
 import { type CompiledPayloadSchema, compilePayloadSchema, createPayloadValidator } from "./config/payload.ts";
@@ -37,6 +38,7 @@ import type { HealthCheck } from "./protocol/ports/panel.ts";
 import type { ProjectSnapshot } from "./protocol/ports/revisions.ts";
 import { createLook, type LookOptions } from "./reconcile/look.ts";
 import { createChildIntake } from "./services/child-jobs.ts";
+import { type Dispatching, startDispatching } from "./services/dispatching.ts";
 import { createJobIntake } from "./services/intake.ts";
 import { createPauses } from "./services/pauses.ts";
 import { createReconciler, type Reconciler } from "./services/reconciler.ts";
@@ -99,12 +101,14 @@ export function openStores({ address, role, poolSize, logger }: StoreOptions) {
 
 export interface WebOptions {
   readonly stores: Stores;
+  /** Absent: this process opens none, and says nothing of it. */
+  readonly transport?: OpenedTransport;
   readonly settings: RuntimeSettings["api"];
   readonly logger: Logger;
 }
 
 /** The API and the panel over one database. */
-export function composeWebApp({ stores, settings, logger }: WebOptions) {
+export function composeWebApp({ stores, transport = NO_TRANSPORT, settings, logger }: WebOptions) {
   return createWebApp({
     jobs: stores.jobs,
     intake: createJobIntake({ store: stores.jobs, ids: systemIds, validatePayload: createPayloadValidator() }),
@@ -113,15 +117,7 @@ export function composeWebApp({ stores, settings, logger }: WebOptions) {
     panel: stores.panel,
     history: stores.history,
     forecastFires: (spec, { after, until, limit }) => firesBetween(spec.timing, after, until, limit),
-    async health() {
-      try {
-        await stores.database.query("select 1");
-        return { database: { status: "up", detail: null } };
-      } catch (error) {
-        logger.debug("the health check found the database away", { error: describeError(error) });
-        return { database: { status: "down", detail: describeError(error) } };
-      }
-    },
+    health: async () => ({ database: await checkDatabase(stores, logger), ...checkTransport(transport) }),
     keys: parseApiKeys(settings.keys),
     sessionSecret: randomBytes(32),
     clock: systemClock,
@@ -158,8 +154,26 @@ export async function startServer(options: ServerOptions): Promise<WebServer> {
   }
 }
 
+/** Carries the outbox to the broker while the installation has this one. */
+export function startServerDispatching(options: {
+  readonly stores: Stores;
+  readonly transport: OpenedTransport;
+  readonly logger: Logger;
+}): Dispatching {
+  const { stores, transport, logger } = options;
+  return startDispatching({
+    ...transport,
+    store: stores.outbox,
+    doorbell: stores.doorbell,
+    clock: systemClock,
+    random: systemRandom,
+    observer: createEventLog(logger),
+  });
+}
+
 export interface WorkerOptions {
   readonly stores: Stores;
+  readonly transport: OpenedTransport;
   readonly settings: RuntimeSettings;
   /** Folder of the project, where bundles are kept and commands run. */
   readonly root: string;
@@ -173,7 +187,7 @@ export interface WorkerOptions {
 export async function startWorker(
   options: WorkerOptions,
 ): Promise<{ readonly role: WorkerRole; stop(): Promise<void> }> {
-  const { stores, settings, logger } = options;
+  const { stores, transport, settings, logger } = options;
   await checkSchema(stores.database);
   await stores.cleanup.preparePartitions();
   const ending = new AbortController();
@@ -207,6 +221,7 @@ export async function startWorker(
     },
     host,
     doorbell: stores.doorbell,
+    dispatch: transport,
     ids: systemIds,
     settings,
     checkPayload: createPayloadCheck(),
@@ -225,21 +240,22 @@ export async function startWorker(
   };
 }
 
-/** The health checks of a worker, which has no API: 503 while the database does not hear it or leases cannot be renewed. */
+/** The health checks of a worker, which has no API: 503 while the database does not hear it, leases cannot be renewed or its broker is away. */
 export async function startWorkerHealth(options: {
   /** Null: the worker has not started yet. */
   readonly readiness: () => ReturnType<WorkerRole["readiness"]> | null;
+  readonly transport: () => OpenedTransport;
   readonly host: string;
   readonly port: number;
   readonly logger: Logger;
 }): Promise<WebServer> {
-  const { readiness, host, port, logger } = options;
+  const { readiness, transport, host, port, logger } = options;
   const check = (up: boolean): HealthCheck => ({ status: up ? "up" : "down", detail: null });
   const app = createHealthApp({
     logger,
     health: async () => {
       const { database, leases } = readiness() ?? { database: false, leases: true };
-      return { database: check(database), leases: check(leases) };
+      return { database: check(database), leases: check(leases), ...checkTransport(transport()) };
     },
   });
   return startWebServer({ app, host, port, clock: systemClock });

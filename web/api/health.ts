@@ -31,8 +31,9 @@ export function addHealthRoutes(
   addPath(app, "/health/ready", {
     async get(c) {
       const checks = await look();
-      const ready = Object.values(checks).every((check) => check.status === "up");
-      return c.json({ status: ready ? "ready" : "unavailable", checks }, ready ? 200 : 503);
+      const statuses = Object.values(checks).map((check) => check.status);
+      if (statuses.includes("down")) return c.json({ status: "unavailable", checks }, 503);
+      return c.json({ status: statuses.includes("degraded") ? "degraded" : "ready", checks });
     },
   });
 

@@ -5,12 +5,14 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { migrate } from "../../adapters/postgres/migrate.ts";
 import { waitForSchema } from "../../adapters/postgres/schema-range.ts";
+import { NO_TRANSPORT, openTransport, recordTransport } from "../../compose/transport.ts";
 import {
   composeReconciler,
   openStores,
   startReconciler,
   startReconcilerHealth,
   startServer,
+  startServerDispatching,
   startWorker,
   startWorkerHealth,
 } from "../../compose.ts";
@@ -55,10 +57,22 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       const { api } = role.project.settings;
       const settings = { ...api, host: options.host ?? api.host, port: port ?? api.port };
       await migrate(role.address, role.logger);
-      const server = await startServer({ ...role, settings, passBusyPorts: options.passBusyPort === true });
-      announce(io, { kind: "ready", url: server.url }, `the API and the panel: ${server.url}`);
-      await stopRequested(io.signal);
-      await server.close();
+      await using transport = await openRoleTransport(role);
+      await recordTransport(role.stores.outbox, transport, role.logger);
+      const dispatching = startServerDispatching({ ...role, transport });
+      try {
+        const server = await startServer({
+          ...role,
+          transport,
+          settings,
+          passBusyPorts: options.passBusyPort === true,
+        });
+        announce(io, { kind: "ready", url: server.url }, `the API and the panel: ${server.url}`);
+        await stopRequested(io.signal);
+        await server.close();
+      } finally {
+        await dispatching.stop();
+      }
     });
 
   program
@@ -79,17 +93,27 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       // Beside a running `up` its API is what samples ask.
       const apiUrl = io.env.TURNO_API_URL ?? (await findUp(paths, io.signal).catch(() => null))?.url ?? null;
       let started: WorkerRole | null = null;
+      let opened = NO_TRANSPORT;
       const readiness = () => started?.readiness() ?? null;
       const health =
         healthPort === null
           ? null
-          : await startWorkerHealth({ readiness, host: options.healthHost, port: healthPort, logger: role.logger });
+          : await startWorkerHealth({
+              readiness,
+              transport: () => opened,
+              host: options.healthHost,
+              port: healthPort,
+              logger: role.logger,
+            });
       if (!(await waitForSchema(role.stores.database, { logger: role.logger, signal: io.signal }))) {
         await health?.close();
         return;
       }
+      await using transport = await openRoleTransport(role);
+      opened = transport;
       const worker = await startWorker({
         ...role,
+        transport,
         settings,
         root: paths.root,
         bundlesDir: bundles.folder,
@@ -160,6 +184,11 @@ async function openRole(io: CommandIo, options: RoleOptions, role: string) {
   const { address } = await openDatabaseAddress(project, { start: false, logger, signal: io.signal });
   const stores = openStores({ address, role, poolSize: project.settings.database.poolSize, logger });
   return { project, address, stores, logger, [Symbol.asyncDispose]: () => stores.close() };
+}
+
+async function openRoleTransport({ project, stores, logger }: Awaited<ReturnType<typeof openRole>>) {
+  const transport = await openTransport({ settings: project.settings, outbox: stores.outbox, logger });
+  return { ...transport, [Symbol.asyncDispose]: () => transport.close() };
 }
 
 /** Tells the supervisor by IPC, a person by a line. */

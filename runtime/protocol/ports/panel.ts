@@ -341,7 +341,8 @@ export type ForecastFires = (
 ) => readonly Date[];
 
 export interface HealthCheck {
-  readonly status: "up" | "down";
+  /** `degraded`: without it work goes on. */
+  readonly status: "up" | "degraded" | "down";
   readonly detail: string | null;
 }
 
