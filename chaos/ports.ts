@@ -34,6 +34,15 @@ export async function freePort({ first, last }: Pick<PortBlock, "first" | "last"
   throw new Error(`expected a free port from ${first} to ${last}, found none`);
 }
 
+/** So many ports of the block on which nobody listens now, each another. */
+export async function freePorts(block: Pick<PortBlock, "first" | "last">, count: number): Promise<readonly number[]> {
+  const ports: number[] = [];
+  for (let first = block.first; ports.length < count; first = (ports.at(-1) ?? first) + 1) {
+    ports.push(await freePort({ first, last: block.last }));
+  }
+  return ports;
+}
+
 async function listen(port: number): Promise<Server | null> {
   const server = createServer();
   server.listen(port, "127.0.0.1");

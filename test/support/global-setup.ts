@@ -8,12 +8,17 @@ import { isPostmasterAlive, readOwner, readPostmasterFile } from "../../runtime/
 import { migrate } from "../../runtime/adapters/postgres/migrate.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
 import "./database.ts";
+import "./services/for-tests.ts";
+import { openServiceDesk } from "./services/service-desk.ts";
 
 const FOLDER_PREFIX = "turno-test-";
 const STARTING_LIMIT_MS = 120_000;
 const TEMPLATE = "turno_template";
 
-/** One PostgreSQL for the whole run, with a migrated template that test databases are copied from. */
+/**
+ * One PostgreSQL for the whole run, with a migrated template that test databases are copied from, and a desk where test
+ * files ask for other services.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await removeAbandonedServers();
   const folder = await mkdtemp(join(tmpdir(), FOLDER_PREFIX));
@@ -26,7 +31,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const { connectionString } = server.address;
   await createTemplate(connectionString);
   project.provide("postgres", { connectionString, template: TEMPLATE });
+  const desk = await openServiceDesk();
+  project.provide("services", desk.url);
   return async () => {
+    await desk.close();
     await server.stop();
     await rm(folder, { recursive: true, force: true });
   };
