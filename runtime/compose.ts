@@ -315,12 +315,17 @@ export interface ReconcilerOptions {
   readonly appliedBy: string;
   /** The database belongs to this folder alone. */
   readonly takeOver: boolean;
+  /** Where the files come from; absent: the folder. */
+  readonly look?: LookOptions;
+  /** Somebody has confirmed what is held back. */
+  readonly confirm?: boolean;
+  readonly staleAfterMs?: number;
   readonly logger: Logger;
 }
 
-/** The reconciler role: brings the folder's files into force. */
+/** The reconciler role: brings the files of a source into force. */
 export function composeReconciler(options: ReconcilerOptions): Reconciler {
-  const look = lookOptions(options);
+  const look = options.look ?? lookOptions(options);
   return createReconciler({
     source: look.source,
     look: createLook(look),
@@ -329,6 +334,9 @@ export function composeReconciler(options: ReconcilerOptions): Reconciler {
     logger: options.logger,
     appliedBy: `${hostname()} ${options.appliedBy}`,
     takeOver: options.takeOver,
+    confirm: options.confirm ?? false,
+    requests: options.stores.doorbell,
+    ...(options.staleAfterMs === undefined ? {} : { staleAfterMs: options.staleAfterMs }),
   });
 }
 

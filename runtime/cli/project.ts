@@ -4,10 +4,11 @@ import { readProjectFiles, readStableFile } from "../adapters/files/read-project
 import { COMMAND_HANDLER } from "../adapters/handlers/command.ts";
 import { COMMAND_SETTINGS_SCHEMA } from "../adapters/handlers/command-settings.ts";
 import { type LoadedProject, loadProject, PROJECT_FILE, salvageRuntime } from "../config/load-project.ts";
-import type { RuntimeSettings } from "../config/objects.ts";
+import type { RuntimeSettings, SourceSpec } from "../config/objects.ts";
 import { hasErrors, type Problem } from "../config/problems.ts";
 import { writeRuntime } from "../config/runtime-document.ts";
 import { readRuntimeDocument, resolveRuntimeSettings } from "../config/runtime-settings.ts";
+import { DEFAULT_STALE_AFTER_MS } from "../config/source-settings.ts";
 import { TurnoError } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { ProjectSnapshot } from "../protocol/ports/revisions.ts";
@@ -23,6 +24,11 @@ export interface Project {
   readonly settings: RuntimeSettings;
   /** Loads files with this project's rules; what plans, applies and validations use. */
   readonly load: (files: Files) => LoadedProject;
+  /** Where the files in force come from; null: the folder. */
+  readonly source: SourceSpec | null;
+  /** turno.yaml has problems, and speaks of a source. */
+  readonly mayNameSource: boolean;
+  readonly staleAfterMs: number;
   /** There is a turno.yaml. */
   readonly isDeclared: boolean;
   /** Problems of turno.yaml itself. */
@@ -58,6 +64,9 @@ export async function openProject(io: CommandIo, options: OpenProjectOptions): P
       readFileSync(resolve(root, path), "utf8").trimEnd(),
     ),
     load: loadBy(root, io.env),
+    source: own?.project?.spec.source ?? null,
+    mayNameSource: own?.project === null && /\bsource\s*:/.test(new TextDecoder().decode(content ?? undefined)),
+    staleAfterMs: own?.project?.spec.sync?.staleAfterMs ?? DEFAULT_STALE_AFTER_MS,
     isDeclared: content !== null,
     problems: own !== null && hasErrors(own.problems) ? own.problems : [],
     hasUnreadSettings: runtime === null,

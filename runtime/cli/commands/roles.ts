@@ -22,6 +22,7 @@ import type { Logger } from "../../core/logger.ts";
 import type { WorkerRole } from "../../services/worker-role.ts";
 import { findUp, openDatabaseAddress } from "../database-address.ts";
 import type { CommandIo } from "../io.ts";
+import { openSource } from "../open-source.ts";
 import { openProcessLogger } from "../process-logger.ts";
 import { expectSettings, openProject } from "../project.ts";
 import type { ReadyMessage } from "../role-processes.ts";
@@ -156,8 +157,11 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
         await health?.close();
         return;
       }
+      const source = await openSource(io, project, role.logger);
       const reconciler = composeReconciler({
         ...role,
+        look: source.look,
+        staleAfterMs: project.staleAfterMs,
         root: project.paths.root,
         loadProject: project.load,
         appliedBy: "turno reconciler",
@@ -165,10 +169,14 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       });
       const following = await startReconciler(reconciler, role.logger);
       isFollowing = true;
-      const watched = join(project.paths.root, "turno.yaml");
-      announce(io, { kind: "ready", url: null }, `watching ${watched} and what it includes${whereHealth(health)}`);
+      const watched =
+        project.source === null
+          ? `watching ${join(project.paths.root, "turno.yaml")} and what it includes`
+          : `following ${project.source.git.ref} of ${source.look.source.identity.origin}`;
+      announce(io, { kind: "ready", url: null }, `${watched}${whereHealth(health)}`);
       await stopRequested(io.signal);
       await following.stop();
+      await source.close();
       await health?.close();
     });
 }

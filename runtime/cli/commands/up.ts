@@ -13,6 +13,7 @@ import { firesBetween } from "../../time/next-fire.ts";
 import { formatLocal } from "../../time/time-zone.ts";
 import { expectAddress } from "../database-address.ts";
 import type { CommandIo } from "../io.ts";
+import { openSource } from "../open-source.ts";
 import { openProcessLogger } from "../process-logger.ts";
 import { expectSettings, openProject, type Project } from "../project.ts";
 import { type ReadyMessage, type RoleProcesses, superviseRoles } from "../role-processes.ts";
@@ -71,7 +72,11 @@ async function runUp(io: CommandIo, options: UpOptions): Promise<void> {
     await migrate({ connectionString }, logger);
     const stores = openStores({ address: { connectionString }, role: "up", poolSize: 4, logger });
     undo(() => stores.close());
+    const source = await openSource(io, project, logger);
+    undo(() => source.close());
     const reconciler = composeReconciler({
+      look: source.look,
+      staleAfterMs: project.staleAfterMs,
       stores,
       root: project.paths.root,
       loadProject: project.load,
