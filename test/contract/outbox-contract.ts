@@ -3,6 +3,7 @@ import type { JobId } from "../../runtime/core/ids.ts";
 import type { RelayVerdict } from "../../runtime/protocol/ports/outbox.ts";
 import type { BrokerMessage } from "../../runtime/protocol/ports/transport.ts";
 import { finishOf, retryOf } from "./definitions.ts";
+import { prepareWandering, wanderWithOutbox } from "./outbox-wander.ts";
 import { owned, type Scene } from "./scene.ts";
 
 const ANSWER = { agedMs: 60_000, againMs: 120_000, longestMs: 600_000 };
@@ -107,6 +108,13 @@ export function outboxContract(scene: Scene): void {
       await scene.under.elapse(1_000);
       expect(await relay()).toHaveLength(3);
       expect(await relay()).toEqual([]);
+    });
+
+    it("has had a message for every job that is in its queue, with its present token, whatever happened in whatever order", async () => {
+      await prepareWandering(scene);
+      const made = new Set<string>();
+      for (const seed of [21, 22, 23, 24]) for (const move of await wanderWithOutbox(scene, seed)) made.add(move);
+      expect(made.size).toBe(16);
     });
 
     it("tells how many wait and how long the oldest does", async () => {

@@ -6,6 +6,8 @@ export interface HeldTransaction {
   /** For the stores; its transactions are part of this one. */
   readonly database: Database;
   commit(): Promise<void>;
+  /** As when its process dies. */
+  rollback(): Promise<void>;
 }
 
 export async function holdTransaction(address: DatabaseAddress): Promise<HeldTransaction> {
@@ -17,6 +19,10 @@ export async function holdTransaction(address: DatabaseAddress): Promise<HeldTra
     database: { query, prepared: query, transaction: (work) => work(query), close: async () => {} },
     async commit() {
       await client.query("commit");
+      await client.end();
+    },
+    async rollback() {
+      await client.query("rollback");
       await client.end();
     },
   };
