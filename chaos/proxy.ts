@@ -20,10 +20,8 @@ export type NetworkMode =
 /** `up`: from the process to the database; `down`: the answers. */
 export type Direction = "up" | "down";
 
-/** Where the proxy leads: a Unix socket's path. */
-export interface Upstream {
-  readonly path: string;
-}
+/** Where the proxy leads: a Unix socket's path, or a port of this machine. */
+export type Upstream = { readonly path: string } | { readonly port: number };
 
 const PASS: NetworkMode = { kind: "pass" };
 
@@ -34,7 +32,7 @@ interface Link {
   allowance: number;
 }
 
-/** A TCP listener on 127.0.0.1 in front of a Unix socket, whose behaviour can be changed at any time. */
+/** A TCP listener on 127.0.0.1 in front of a server, whose behaviour can be changed at any time. */
 export class FaultProxy {
   readonly #upstream: Upstream;
   readonly #links = new Set<Link>();
@@ -134,7 +132,7 @@ export class FaultProxy {
     }
     await this.#gate("up");
     if (client.destroyed || this.#closed) return;
-    const upstream = connect({ path: this.#upstream.path, allowHalfOpen: true });
+    const upstream = connect({ host: "127.0.0.1", ...this.#upstream, allowHalfOpen: true });
     upstream.on("error", () => reset(client));
     const link: Link = { client, upstream, allowance: this.#mode.kind === "cut" ? this.#mode.afterBytes : 0 };
     this.#links.add(link);

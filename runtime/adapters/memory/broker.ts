@@ -44,9 +44,13 @@ export interface MemoryBroker {
 export interface MemoryConnection extends Broker {
   /** Breaks the connection; it is there again after a moment. */
   cut(): void;
+  /** `silent`: nothing passes, and nobody learns that; `away`: there is no connection. */
+  setNetwork(network: Network): void;
   /** Its process has died, or is cut off for good when it lives. */
   kill(): void;
 }
+
+type Network = "up" | "silent" | "away";
 
 interface Message {
   readonly text: string;
@@ -120,13 +124,27 @@ function openConnection(server: Server): MemoryConnection {
   let epoch = 0;
   let isUp = server.state !== "away";
   let isClosed = false;
+  let network: Network = "up";
+  /** Wait for the end of a silence, or of the connection. */
+  const silenced = new Set<() => void>();
   const declared = new Set<string>();
   const subscriptions = new Set<{ open(): void; lose(): void }>();
+
+  const travel = async (): Promise<void> => {
+    const { delayMs } = server.faults;
+    if (delayMs > 0) await server.clock.sleep(server.random.next() * delayMs, NEVER);
+    if (network === "silent" && isUp) await new Promise<void>((resolve) => silenced.add(resolve));
+  };
+  const goOn = (): void => {
+    for (const resolve of silenced) resolve();
+    silenced.clear();
+  };
 
   const lose = (): void => {
     if (!isUp) return;
     isUp = false;
     epoch += 1;
+    goOn();
     declared.clear();
     for (const subscription of subscriptions) subscription.lose();
     if (!isClosed) void reconnect();
@@ -134,7 +152,7 @@ function openConnection(server: Server): MemoryConnection {
   const reconnect = async (): Promise<void> => {
     while (!isClosed && !isUp) {
       await server.clock.sleep(RECONNECT_MS, NEVER);
-      if (isClosed || server.state === "away") continue;
+      if (isClosed || server.state === "away" || network !== "up") continue;
       isUp = true;
       epoch += 1;
       for (const subscription of subscriptions) subscription.open();
@@ -176,10 +194,10 @@ function openConnection(server: Server): MemoryConnection {
     async publish(messages) {
       const unknown = messages.map((): PublishOutcome => "unknown");
       const begun = epoch;
-      await travel(server);
+      await travel();
       if (!isUp || epoch !== begun || server.state === "blocked") return unknown;
       const outcomes = messages.map(publishOne);
-      await travel(server);
+      await travel();
       return epoch === begun ? outcomes : unknown;
     },
     subscribe(queue, prefetch, onDelivery) {
@@ -198,7 +216,7 @@ function openConnection(server: Server): MemoryConnection {
       const deliver = async (message: Message): Promise<void> => {
         const begun = epoch;
         held.add(message);
-        await travel(server);
+        await travel();
         if (begun !== epoch || !held.has(message)) return;
         if (isStopped) return settle(message, begun, true);
         const content = readBrokerMessage(message.text);
@@ -264,6 +282,11 @@ function openConnection(server: Server): MemoryConnection {
       return Promise.resolve();
     },
     cut: lose,
+    setNetwork(next) {
+      network = next;
+      if (next === "away") lose();
+      if (next !== "silent") goOn();
+    },
     kill: end,
   };
   server.connections.add(connection);
@@ -293,9 +316,4 @@ function declareQueue(server: Server, name: string): Message[] {
 
 function happens(server: Server, probability: number): boolean {
   return probability > 0 && server.random.next() < probability;
-}
-
-function travel(server: Server): Promise<void> {
-  const { delayMs } = server.faults;
-  return delayMs === 0 ? Promise.resolve() : server.clock.sleep(server.random.next() * delayMs, NEVER);
 }

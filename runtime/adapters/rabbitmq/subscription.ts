@@ -96,10 +96,16 @@ export function createSubscription(options: SubscriptionOptions): RabbitSubscrip
       hand(message) {
         const content = readBrokerMessage(message.content.toString());
         if (typeof content === "string" || content.kind === "dead-letter") return;
+        let isSettled = false;
+        const settleOnce = (change: () => void): Promise<void> => {
+          if (!isSettled) settle(channel, change);
+          isSettled = true;
+          return Promise.resolve();
+        };
         options.onDelivery({
           message: content,
-          acknowledge: () => settle(channel, () => credit.acknowledged(message)),
-          release: () => settle(channel, () => credit.released(message)),
+          acknowledge: () => settleOnce(() => credit.acknowledged(message)),
+          release: () => settleOnce(() => credit.released(message)),
         });
       },
       acknowledge: (message) => attempt(() => channel.ack(message)),
@@ -147,14 +153,12 @@ export function createSubscription(options: SubscriptionOptions): RabbitSubscrip
     later.unref();
   };
 
-  const settle = (channel: Channel, change: () => void): Promise<void> => {
+  const settle = (channel: Channel, change: () => void): void => {
     // Its channel is gone, and the broker has given it to somebody else already.
-    if (epoch?.channel === channel) {
-      change();
-      consider();
-      if (isStopped && epoch.credit.open === 0) void finish();
-    }
-    return Promise.resolve();
+    if (epoch?.channel !== channel) return;
+    change();
+    consider();
+    if (isStopped && epoch.credit.open === 0) void finish();
   };
   const consider = (): void => {
     const credit = epoch?.credit;
