@@ -28,6 +28,7 @@ export class Leases {
   readonly #observer: Observer;
   readonly #settings: LeaseSettings;
   readonly #onDropped: (execution: Execution) => void;
+  readonly #leftMs: number;
   readonly #deadlineMs: number;
   #inFlightSinceMs: number | null = null;
   #failing = false;
@@ -49,7 +50,8 @@ export class Leases {
     this.#settings = options.settings;
     this.#onDropped = options.onDropped;
     // A tenth of the lease, at most 3 s, is left for the handler to hear of it.
-    this.#deadlineMs = options.settings.leaseMs - Math.min(3_000, options.settings.leaseMs / 10);
+    this.#leftMs = Math.min(3_000, options.settings.leaseMs / 10);
+    this.#deadlineMs = options.settings.leaseMs - this.#leftMs;
     this.#nextRenewalMs = options.clock.monotonicMs() + options.settings.renewalMs;
   }
 
@@ -69,6 +71,14 @@ export class Leases {
   /** Nobody else can own it yet; a handler is started only then. */
   isCertain(execution: Execution, nowMs: number): boolean {
     return nowMs - execution.confirmedMs < this.#deadlineMs;
+  }
+
+  /**
+   * When a handler in a process of its own has to be gone, also if this process is frozen by then. Half of what is left
+   * after the own deadline is for its abort to be obeyed, the other half for its end to be over.
+   */
+  keepUntilMs(execution: Execution): number {
+    return execution.confirmedMs + this.#deadlineMs + this.#leftMs / 2;
   }
 
   /** The database did not answer the last renewal, and something is owned. */
@@ -136,6 +146,7 @@ export class Leases {
       const execution = byToken.get(token);
       if (execution === undefined) continue;
       execution.confirmedMs = sentMs;
+      execution.run?.keepUntil?.(this.keepUntilMs(execution));
       if (execution.startedMs !== null) execution.startWritten = true;
       if (cancelRequested) execution.abort("cancelled", nowMs);
     }

@@ -374,7 +374,8 @@ export class Worker {
       if (alone !== null) observer.observe({ kind: "job-alone", jobId: job.id, type: job.type, reason: alone });
       const onProgress = (percent: number, message: string | null): void =>
         this.#sweep.note(execution, { percent, message });
-      execution.run = host.run({ job, definition, timeoutMs, alone: alone !== null, onProgress });
+      const keepUntilMs = this.#leases.keepUntilMs(execution);
+      execution.run = host.run({ job, definition, timeoutMs, alone: alone !== null, keepUntilMs, onProgress });
     } catch (error) {
       return Promise.resolve(notStarted(error));
     }

@@ -13,7 +13,7 @@ function start(settings: JsonObject, options: RunOptions & { readonly graceMs?: 
   const runner = createCommandRunner({
     projectRoot: options.root ?? makeFolder(),
     clock: { monotonicMs: () => performance.now() },
-    guard: { guard: () => {}, release: () => {} },
+    guard: { guard: () => {}, keepUntil: () => {}, release: () => {} },
     ...(options.graceMs === undefined ? {} : { graceMs: options.graceMs }),
   });
   onTestFinished(() => runner.close());

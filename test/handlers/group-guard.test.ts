@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { createGroupGuard } from "../../runtime/adapters/handlers/group-guard.ts";
+import { machineMs } from "../../runtime/adapters/handlers/lease-deadline.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
 import { bundleProgram, runProgram } from "../support/programs.ts";
 import { makeFolder } from "./support.ts";
@@ -88,4 +89,40 @@ test("a guard that somebody ended is replaced with the next group, and told of t
   const [replaced = 0] = guardsOf(process.pid);
   expect(replaced).not.toBe(shell);
   guard.close();
+});
+
+test("a group ends at its deadline, unless it was told a later one or released before", async () => {
+  const [renewed, released, overdue] = [startGroup(), startGroup(), startGroup()];
+  const guard = createGroupGuard(silentLogger);
+  onTestFinished(() => guard.close());
+  const soonMs = machineMs() + 300;
+  for (const { pid } of [renewed, released, overdue]) {
+    guard.guard(pid);
+    guard.keepUntil(pid, soonMs);
+  }
+  guard.keepUntil(renewed.pid, soonMs + 60_000);
+  guard.release(released.pid);
+  guard.keepUntil(released.pid, soonMs);
+  await expect.poll(() => isAlive(overdue.pid), { timeout: 5_000 }).toBe(false);
+  expect(machineMs()).toBeGreaterThanOrEqual(soonMs);
+  const later = startGroup();
+  guard.guard(later.pid);
+  guard.keepUntil(later.pid, machineMs());
+  await expect.poll(() => isAlive(later.pid), { timeout: 5_000 }).toBe(false);
+  expect([renewed, released].map(({ pid }) => isAlive(pid))).toEqual([true, true]);
+});
+
+test("a guard that replaces another one knows the deadlines of before", async () => {
+  await expect.poll(() => guardsOf(process.pid), { timeout: 5_000 }).toEqual([]);
+  const guard = createGroupGuard(silentLogger);
+  onTestFinished(() => guard.close());
+  const [first, second] = [startGroup(), startGroup()];
+  guard.guard(first.pid);
+  guard.keepUntil(first.pid, machineMs() + 1_500);
+  const [shell = 0] = guardsOf(process.pid);
+  process.kill(shell, "SIGKILL");
+  await expect.poll(() => guardsOf(process.pid), { timeout: 5_000 }).toEqual([]);
+  guard.guard(second.pid);
+  await expect.poll(() => isAlive(first.pid), { timeout: 5_000 }).toBe(false);
+  expect(isAlive(second.pid)).toBe(true);
 });

@@ -103,8 +103,8 @@ describe("a handler process whose parent was killed", () => {
     const root = makeFolder({
       "handler.mjs": `export default async (payload, ctx) => { await ctx.progress(1); ${body} };`,
       "parent.mjs": `import { fork } from "node:child_process";
-        const child = fork(${JSON.stringify(fileURLToPath(entryFile("process-entry")))}, [], {
-          detached: true, serialization: "advanced", execArgv: [], stdio: "ignore",
+        const child = fork(${JSON.stringify(fileURLToPath(entryFile("process-entry")))}, [${JSON.stringify(fileURLToPath(entryFile("process-watch")))}], {
+          detached: true, serialization: "advanced", execArgv: [], stdio: ["ignore", "ignore", "ignore", "ipc", "pipe"],
         });
         const definition = { id: 1, type: "t", settings: {}, bundleHash: "h", bundleUrl: new URL("handler.mjs", import.meta.url).href, immediateRetry: { attempts: 0, initialMs: 1 } };
         child.send([["define", definition], ["run", 1, 1, "j", "{}", 1, 1, 1n, Date.now(), null, null]]);

@@ -4,13 +4,13 @@ import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import { bundleHandlers } from "../../runtime/adapters/handlers/bundle.ts";
 import { createHandlerHost, type HandlerHostOptions } from "../../runtime/adapters/handlers/host.ts";
-import type { Isolation, JobDefinition, PolicySpec } from "../../runtime/config/objects.ts";
-import type { DispatchToken, JobId } from "../../runtime/core/ids.ts";
-import type { Json, JsonObject } from "../../runtime/core/json.ts";
+import type { JobDefinition } from "../../runtime/config/objects.ts";
 import type { Logger } from "../../runtime/core/logger.ts";
 import type { HandlerHost, HandlerOutcome, HandlerRun } from "../../runtime/protocol/ports/handlers.ts";
 import type { PrepareChild } from "../../runtime/protocol/ports/intake.ts";
-import type { ClaimedJob } from "../../runtime/protocol/ports/jobs.ts";
+import { makeDefinition, makeRequest, type RunOptions } from "../support/handlers/requests.ts";
+
+export { makeDefinition, makeRequest, type RunOptions } from "../support/handlers/requests.ts";
 
 export interface LogLine {
   readonly level: string;
@@ -29,18 +29,6 @@ export function makeFolder(files: Readonly<Record<string, string>> = {}): string
 export function writeProjectFile(root: string, path: string, text: string): void {
   mkdirSync(dirname(join(root, path)), { recursive: true });
   writeFileSync(join(root, path), text);
-}
-
-export interface RunOptions {
-  readonly payload?: Json;
-  readonly settings?: JsonObject;
-  readonly isolation?: Isolation;
-  readonly alone?: boolean;
-  readonly type?: string;
-  readonly immediateRetry?: PolicySpec["immediateRetry"];
-  readonly failures?: number;
-  readonly schedule?: ClaimedJob["schedule"];
-  readonly onProgress?: (percent: number, message: string | null) => void;
 }
 
 export interface Workbench {
@@ -111,64 +99,6 @@ export function openWorkbench(
 export const refuseChildren: PrepareChild = async (_, { type }) => ({
   problem: `no job of type "${type}" is declared`,
 });
-
-export function makeRequest(definition: JobDefinition, options: RunOptions = {}) {
-  return {
-    job: makeJob(definition.type, options),
-    definition,
-    timeoutMs: 60_000,
-    alone: options.alone ?? false,
-    onProgress: options.onProgress ?? (() => {}),
-  };
-}
-
-let jobs = 0;
-
-function makeJob(type: string, { payload = {}, failures = 0, schedule = null }: RunOptions): ClaimedJob {
-  const number = ++jobs;
-  return {
-    id: `0199a000-0000-7000-8000-${String(number).padStart(12, "0")}` as JobId,
-    token: BigInt(number) as DispatchToken,
-    type,
-    queue: "default",
-    payload,
-    definitionHash: "d",
-    revision: 3,
-    failures,
-    execution: failures + 1,
-    lost: 0,
-    lostUnstarted: 0,
-    returns: 0,
-    maxAttempts: null,
-    timeoutMs: null,
-    schedule,
-    recovered: false,
-  };
-}
-
-export function makeDefinition(
-  options: RunOptions & { readonly handler: string; readonly bundleHash: string | null },
-): JobDefinition {
-  return {
-    type: options.type ?? options.handler.replace(/\.ts$/, "").replaceAll("/", "."),
-    handler: options.handler,
-    bundleHash: options.bundleHash,
-    queue: "default",
-    timeoutMs: 60_000,
-    isolation: options.isolation ?? "thread",
-    settings: options.settings ?? {},
-    payloadSchema: null,
-    retention: { succeededMs: 1, cancelledMs: 1, failedMs: 1 },
-    policy: {
-      immediateRetry: options.immediateRetry ?? { attempts: 0, initialMs: 1 },
-      retry: { maxAttempts: 5, backoff: { type: "fixed", initialMs: 1, maxMs: 1, jitter: 0 } },
-      timeoutMs: 60_000,
-      maxLost: 3,
-      maxLostUnstarted: 20,
-      maxReturns: 20,
-    },
-  };
-}
 
 function recordLogs() {
   const logs: LogLine[] = [];

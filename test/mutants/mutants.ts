@@ -183,8 +183,8 @@ const IN_SMALL_WORLDS: readonly Omit<Mutant, "level">[] = [
   {
     name: "the own deadline lies behind the lease",
     file: "runtime/protocol/leases.ts",
-    find: "options.settings.leaseMs - Math.min(3_000, options.settings.leaseMs / 10)",
-    replace: "options.settings.leaseMs + Math.min(3_000, options.settings.leaseMs / 10)",
+    find: "this.#deadlineMs = options.settings.leaseMs - this.#leftMs;",
+    replace: "this.#deadlineMs = options.settings.leaseMs + this.#leftMs;",
   },
   {
     name: "a claim's lease counts from its answer",
@@ -286,6 +286,26 @@ const IN_SMALL_WORLDS: readonly Omit<Mutant, "level">[] = [
 
 /** What only shows with several jobs, queues, schedules or slots. */
 const IN_MEMORY: readonly Omit<Mutant, "level">[] = [
+  ...seenBy("test/protocol/leases.test.ts", [
+    {
+      name: "a handler process is not told of renewals",
+      file: "runtime/protocol/leases.ts",
+      find: "execution.run?.keepUntil?.(this.keepUntilMs(execution));",
+      replace: "",
+    },
+    {
+      name: "a handler process may run until a lease after the answer to the renewal",
+      file: "runtime/protocol/leases.ts",
+      find: "return execution.confirmedMs + this.#deadlineMs + this.#leftMs / 2;",
+      replace: "return this.#clock.monotonicMs() + this.#deadlineMs + this.#leftMs / 2;",
+    },
+    {
+      name: "a handler process may run until its lease has ended and others look",
+      file: "runtime/protocol/leases.ts",
+      find: "return execution.confirmedMs + this.#deadlineMs + this.#leftMs / 2;",
+      replace: "return execution.confirmedMs + this.#deadlineMs + this.#leftMs * 2;",
+    },
+  ]),
   ...seenBy("test/contract/memory-store.test.ts", [
     {
       name: "the fence does not look at the worker",

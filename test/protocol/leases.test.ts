@@ -79,6 +79,23 @@ describe("leases", () => {
     expect(asked).toHaveLength(3);
   });
 
+  it("tell handlers that can outlive this process with each renewal until when they may run, which is before anybody else may", async () => {
+    const told: number[] = [];
+    const held = execution(1);
+    expect(leases.keepUntilMs(held)).toBe(58_500);
+    held.run = { outcome: new Promise(() => {}), abort: () => {}, end: () => {}, keepUntil: (ms) => told.push(ms) };
+    answer = async (pairs) => {
+      await clock.sleep(1_500, new AbortController().signal);
+      return renewedAll(pairs);
+    };
+    await pass(22_000);
+    expect(told).toEqual([10_000 + 58_500, 20_000 + 58_500]);
+    answer = () => Promise.reject(new Error("away"));
+    await pass(60_000);
+    expect(told).toHaveLength(2);
+    expect(held.abortReason).toBe("lease-doubtful");
+  });
+
   it("are not renewed for what is no longer owned, and nothing is asked when nothing is", async () => {
     const first = execution(1);
     leases.release(first);

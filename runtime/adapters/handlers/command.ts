@@ -19,6 +19,7 @@ import {
   resolveEnvironment,
 } from "./command-settings.ts";
 import type { GroupGuard } from "./group-guard.ts";
+import { LeaseDeadline } from "./lease-deadline.ts";
 import { captureTail } from "./output-tail.ts";
 import { childEnvironment, signalGroup } from "./process-group.ts";
 
@@ -37,7 +38,7 @@ export interface CommandRunner {
 export interface CommandRunnerOptions {
   readonly projectRoot: string;
   readonly clock: Pick<Clock, "monotonicMs">;
-  readonly guard: Pick<GroupGuard, "guard" | "release">;
+  readonly guard: Pick<GroupGuard, "guard" | "keepUntil" | "release">;
   readonly graceMs?: number;
 }
 
@@ -59,7 +60,7 @@ export function createCommandRunner(options: CommandRunnerOptions): CommandRunne
   };
 }
 
-function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptions): HandlerRun {
+function runCommand({ job, definition, keepUntilMs }: RunRequest, options: CommandRunnerOptions): HandlerRun {
   const settings = readCommandSettings(definition.settings);
   if (settings === null) {
     const message = "expected settings such as { command: [program, argument] }; turno validate says what is wrong";
@@ -92,7 +93,9 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
   } catch (error) {
     return settledRun({ kind: "threw", error: spawnError(program, cwd, error) });
   }
+  const deadline = new LeaseDeadline(options.clock);
   options.guard.guard(child.pid);
+  options.guard.keepUntil(child.pid, deadline.set(keepUntilMs));
   const limit = settings.outputLimit ?? DEFAULT_OUTPUT_LIMIT;
   const stdout = captureTail(child.stdout, limit);
   const stderr = captureTail(child.stderr, limit);
@@ -108,13 +111,14 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
     });
     child.once("exit", (code, signal) => {
       if (timer !== null) clearTimeout(timer);
+      const outlived = deadline.explains(signal);
       if (abortedBy !== null || ended) signalGroup(child.pid, "SIGKILL");
       options.guard.release(child.pid);
       void closed(child, OUTPUT_GRACE_MS).then(() => {
         const captured = { stdout: stdout.text(environment.secrets), stderr: stderr.text(environment.secrets) };
         const durationMs = Math.round(options.clock.monotonicMs() - startedMs);
         settle(
-          ended
+          ended || outlived
             ? { kind: "cut-off" }
             : interpretExit({
                 program,
@@ -142,6 +146,10 @@ function runCommand({ job, definition }: RunRequest, options: CommandRunnerOptio
       if (child.exitCode !== null || child.signalCode !== null) return;
       ended = true;
       signalGroup(child.pid, "SIGKILL");
+    },
+    keepUntil(monotonicMs) {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      options.guard.keepUntil(child.pid, deadline.set(monotonicMs));
     },
   };
 }

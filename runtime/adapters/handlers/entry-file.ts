@@ -10,7 +10,7 @@ const built = new Map<string, URL>();
  * The file that a thread or process starts with. In a build it lies beside this module; run from TypeScript sources,
  * it is bundled once into node_modules/.cache, since threads have no loader for TypeScript.
  */
-export function entryFile(name: "thread-entry" | "process-entry"): URL {
+export function entryFile(name: "thread-entry" | "process-entry" | "process-watch"): URL {
   if (!import.meta.url.endsWith(".ts")) return new URL(`./${name}.js`, import.meta.url);
   const known = built.get(name);
   if (known !== undefined) return known;

@@ -53,7 +53,7 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
     logger,
   });
   const guard = createGroupGuard(logger);
-  const processes = createProcessRunner({ cwd: projectRoot, env: projectEnv, logger, guard });
+  const processes = createProcessRunner({ cwd: projectRoot, env: projectEnv, logger, guard, clock: options.clock });
   const inline = createInlineRunner(logger);
   const commands = createCommandRunner({ projectRoot, clock: options.clock, guard });
   const realms: Record<Isolation, Realm> = {
@@ -94,9 +94,9 @@ export function createHandlerHost(options: HandlerHostOptions): HandlerHost {
       if (reason !== null) return settledRun({ kind: "unloadable", detail: reason });
       const url = bundles.known(bundleHash);
       if (url !== null) return startAt(url, bundleHash, request);
-      const waiting = createWaitingRun();
+      const waiting = createWaitingRun(request.keepUntilMs);
       bundles.fetch(bundleHash).then(
-        (fetched) => waiting.begin(() => startAt(fetched, bundleHash, request)),
+        (fetched) => waiting.begin((keepUntilMs) => startAt(fetched, bundleHash, { ...request, keepUntilMs })),
         (error: unknown) => {
           // A database that is away says nothing about the bundle: only a verdict is remembered.
           if (isVerdict(error)) {
@@ -162,6 +162,10 @@ class HostRun implements HandlerRun, RealmWork {
     return this.#request.definition.handler;
   }
 
+  get keepUntilMs(): number {
+    return this.#request.keepUntilMs;
+  }
+
   start(realm: Realm): void {
     this.#started = realm.start(this);
   }
@@ -172,6 +176,10 @@ class HostRun implements HandlerRun, RealmWork {
 
   end(): void {
     this.#started?.end();
+  }
+
+  keepUntil(monotonicMs: number): void {
+    this.#started?.keepUntil?.(monotonicMs);
   }
 
   message(runId: number): RunMessage {
@@ -249,9 +257,10 @@ function createDefinitions(): (definition: JobDefinition, hash: string, url: str
 }
 
 /** A run whose code is still on its way to this machine. */
-function createWaitingRun() {
+function createWaitingRun(firstKeepUntilMs: number) {
   let settle: (outcome: HandlerOutcome | Promise<HandlerOutcome>) => void = () => {};
   let started: HandlerRun | null = null;
+  let keepUntilMs = firstKeepUntilMs;
   let ended = false;
   let abortedBy: AbortReason | null = null;
   return {
@@ -259,9 +268,9 @@ function createWaitingRun() {
       settle = resolve;
     }),
     settle,
-    begin(start: () => HandlerRun): void {
+    begin(start: (keepUntilMs: number) => HandlerRun): void {
       if (ended) return;
-      started = start();
+      started = start(keepUntilMs);
       settle(started.outcome);
       if (abortedBy !== null) started.abort(abortedBy);
     },
@@ -274,6 +283,10 @@ function createWaitingRun() {
       // None of its code ran, so nobody is to be charged.
       if (started === null) settle({ kind: "neighbour-ended" });
       else started.end();
+    },
+    keepUntil(monotonicMs: number): void {
+      keepUntilMs = monotonicMs;
+      started?.keepUntil?.(monotonicMs);
     },
   };
 }

@@ -75,6 +75,8 @@ export interface RealmWork {
   readonly handler: string;
   /** Sent once per realm. */
   readonly definition: RealmDefinition;
+  /** When a process of its own has to be gone; `RealmRun.keepUntil` moves it. */
+  readonly keepUntilMs: number;
   /** Completes the run's message with the number the realm knows it by. */
   message(runId: number): ToRealm;
   onProgress(percent: number, message: string | null): void;
@@ -87,4 +89,5 @@ export interface RealmRun {
   abort(reason: AbortReason): void;
   /** Ends the thread or process; the outcome comes when it is gone. */
   end(): void;
+  keepUntil?(monotonicMs: number): void;
 }

@@ -1,11 +1,14 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { describeError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { HandlerOutcome } from "../../protocol/ports/handlers.ts";
+import type { Clock } from "../../protocol/ports/surroundings.ts";
 import { entryFile } from "./entry-file.ts";
 import type { GroupGuard } from "./group-guard.ts";
 import { hear } from "./hear.ts";
+import { DEADLINE_FD, LeaseDeadline } from "./lease-deadline.ts";
 import type { FromRealm, RealmRun, RealmWork } from "./messages.ts";
 import { forwardLines, forwardLog } from "./output.ts";
 import { childEnvironment, signalGroup } from "./process-group.ts";
@@ -25,24 +28,26 @@ export interface ProcessRunnerOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly logger: Logger;
   readonly guard: Pick<GroupGuard, "guard" | "release">;
+  readonly clock: Pick<Clock, "monotonicMs">;
 }
 
 /** From the first job on one process waits in reserve, so that a start takes no fork. */
-export function createProcessRunner({ cwd, env, logger, guard }: ProcessRunnerOptions): ProcessRunner {
+export function createProcessRunner({ cwd, env, logger, guard, clock }: ProcessRunnerOptions): ProcessRunner {
   const children = new Set<ChildProcess>();
   let spare: ChildProcess | null = null;
   let closed = false;
 
   const open = (): ChildProcess => {
-    const child = fork(fileURLToPath(entryFile("process-entry")), [], {
+    const child = fork(fileURLToPath(entryFile("process-entry")), [fileURLToPath(entryFile("process-watch"))], {
       cwd,
       env: childEnvironment(env),
       execArgv: [],
       detached: true,
       serialization: "advanced",
-      stdio: ["ignore", "pipe", "pipe", "ipc"],
+      stdio: ["ignore", "pipe", "pipe", "ipc", "pipe"],
     });
     children.add(child);
+    child.stdio[DEADLINE_FD]?.on("error", () => {});
     guard.guard(child.pid);
     // Unheard, an error of the channel would end the worker; the exit tells all there is.
     child.on("error", (error) => {
@@ -95,6 +100,7 @@ export function createProcessRunner({ cwd, env, logger, guard }: ProcessRunnerOp
         work.settle({ kind: "crashed", detail: "its process could not be started" });
         return { abort: () => {}, end: () => {} };
       }
+      const deadline = new LeaseDeadline(clock);
       let ended = false;
       let settled = false;
       const settle = (outcome: HandlerOutcome) => {
@@ -113,10 +119,17 @@ export function createProcessRunner({ cwd, env, logger, guard }: ProcessRunnerOp
       });
       child.once("exit", (code, signal) => {
         if (ended) settle({ kind: "cut-off" });
-        else settle({ kind: "crashed", detail: `its process ended with ${signal ?? `exit code ${code}`}` });
+        else if (!settled && deadline.explains(signal)) {
+          logger.warn("a handler process ended itself, since its lease had run out", { jobId: work.jobId });
+          settle({ kind: "cut-off" });
+        } else settle({ kind: "crashed", detail: `its process ended with ${signal ?? `exit code ${code}`}` });
       });
       if (child.pid === undefined) settle({ kind: "crashed", detail: "its process could not be started" });
-      else send(child, [["define", work.definition], work.message(RUN_ID)]);
+      else {
+        // It knows how long it may run before it knows what.
+        tell(child, deadline.set(work.keepUntilMs));
+        send(child, [["define", work.definition], work.message(RUN_ID)]);
+      }
       return {
         abort(reason) {
           if (!settled) send(child, [["abort", RUN_ID, reason]]);
@@ -125,6 +138,9 @@ export function createProcessRunner({ cwd, env, logger, guard }: ProcessRunnerOp
           if (settled) return;
           ended = true;
           signalGroup(child.pid, "SIGKILL");
+        },
+        keepUntil(monotonicMs) {
+          if (!settled) tell(child, deadline.set(monotonicMs));
         },
       };
     },
@@ -148,6 +164,12 @@ export function createProcessRunner({ cwd, env, logger, guard }: ProcessRunnerOp
 function send(child: ChildProcess, message: unknown): void {
   // A child that is gone reports it by its exit.
   if (child.connected) child.send(message as object, () => {});
+}
+
+/** Written at once, into a pipe that is read without the process's own event loop. */
+function tell(child: ChildProcess, keepUntilMs: number): void {
+  const pipe = child.stdio[DEADLINE_FD];
+  if (pipe instanceof Writable && pipe.writable) pipe.write(`${keepUntilMs}\n`);
 }
 
 /** Lets a process whose job is done write out what it printed, and makes sure that it goes. */

@@ -41,6 +41,8 @@ export interface RunRequest {
   readonly timeoutMs: number;
   /** In its own process whatever the definition says (suspected of killing its worker). */
   readonly alone: boolean;
+  /** As in `HandlerRun.keepUntil`, known at the start. */
+  readonly keepUntilMs: number;
   readonly onProgress: (percent: number, message: string | null) => void;
 }
 
@@ -51,6 +53,11 @@ export interface HandlerRun {
   abort(reason: AbortReason): void;
   /** Ends it the hard way: terminates its thread (neighbours end too) or kills its process group. */
   end(): void;
+  /**
+   * A handler that can go on without this process (a stopped one stops its threads too) is gone by itself at this
+   * monotonic instant, unless a later one is told before it; its outcome is `cut-off` then.
+   */
+  keepUntil?(monotonicMs: number): void;
 }
 
 /** Runs handlers: inline, in threads or in processes; loads bundles by hash through the store. */
