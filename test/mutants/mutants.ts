@@ -284,6 +284,70 @@ const IN_SMALL_WORLDS: readonly Omit<Mutant, "level">[] = [
   },
 ];
 
+/** What a broker is told, and when it is told again. */
+const AROUND_A_BROKER: readonly Omit<Mutant, "level">[] = [
+  ...seenBy("test/services/relay.test.ts", [
+    {
+      name: "the relay removes what was not confirmed",
+      file: "runtime/services/relay.ts",
+      find: 'if (outcome === "confirmed") return "remove";',
+      replace: 'if (outcome !== "unroutable") return "remove";',
+    },
+    {
+      name: "the relay removes what the broker has no queue for",
+      file: "runtime/services/relay.ts",
+      find: 'if (outcome === "confirmed") return "remove";',
+      replace: 'if (outcome !== "unknown") return "remove";',
+    },
+    {
+      name: "the relay takes silence for a confirmation",
+      file: "runtime/services/relay.ts",
+      find: 'outcomes[index] ?? "unknown"',
+      replace: 'outcomes[index] ?? "confirmed"',
+    },
+    {
+      name: "the relay forgets news that came while another had its turn",
+      file: "runtime/services/relay.ts",
+      find: "wanted ||= wasWanted;",
+      replace: "",
+    },
+    {
+      name: "a message that always fails holds up all others",
+      file: "runtime/services/relay.ts",
+      find: 'return outcome === "unroutable" || isSuspect ? "put-off" : "keep";',
+      replace: 'return outcome === "unroutable" ? "put-off" : "keep";',
+    },
+  ]),
+  ...seenBy("test/contract/memory-store.test.ts", [
+    {
+      name: "the memory outbox is relayed by two at a time",
+      file: "runtime/adapters/memory/outbox-store.ts",
+      find: "if (outbox.relaying) return null;",
+      replace: "",
+    },
+    {
+      name: "a marker stands for what is in the outbox still",
+      file: "runtime/adapters/memory/outbox-store.ts",
+      find: "upto = message.token - 1n;",
+      replace: "upto = lastToken;",
+    },
+    {
+      name: "messages are written again for their age alone",
+      file: "runtime/adapters/memory/outbox-store.ts",
+      find: "consumedAtMs !== null && consumedAtMs <= settledAtMs && shownAtMs === null,",
+      replace: "(consumedAtMs ?? 0) <= settledAtMs && shownAtMs === null,",
+    },
+  ]),
+  ...seenBy("test/services/redispatch.test.ts", [
+    {
+      name: "a lost message is written again with another token",
+      file: "runtime/adapters/memory/outbox-store.ts",
+      find: 'return { kind: "dispatch", jobId: id, token, queue } as const;',
+      replace: 'return { kind: "dispatch", jobId: id, token: (token + 1_000n) as DispatchToken, queue } as const;',
+    },
+  ]),
+];
+
 /** What only shows with several jobs, queues, schedules or slots. */
 const IN_MEMORY: readonly Omit<Mutant, "level">[] = [
   ...seenBy("test/protocol/leases.test.ts", [
@@ -499,17 +563,17 @@ const ON_POSTGRESQL: readonly Omit<Mutant, "level">[] = [
   },
   {
     name: "SQL: a message claims whatever token it has",
-    file: EXECUTIONS,
-    find: "where j.id = $2::uuid and j.state = 'Enqueued' and j.dispatch_id = $3::bigint",
-    replace: "where j.id = $2::uuid and j.state = 'Enqueued' and $3::bigint is not null",
+    file: "runtime/adapters/postgres/delivery-statements.ts",
+    find: "where j.id = i.job and j.state = 'Enqueued' and j.dispatch_id = i.token and (g.closed",
+    replace: "where j.id = i.job and j.state = 'Enqueued' and (g.closed",
     tests: { files: [CONTRACT], names: "claim for the dispatch that they name" },
   },
   {
     name: "SQL: a message is put off whatever token it has",
-    file: EXECUTIONS,
-    find: "where id = $1::uuid and state = 'Enqueued' and dispatch_id = $2::bigint",
-    replace: "where id = $1::uuid and state = 'Enqueued' and $2::bigint is not null",
-    tests: { files: [CONTRACT], names: "put off a job of their dispatch" },
+    file: "runtime/adapters/postgres/delivery-statements.ts",
+    find: "where j.id = i.job and j.state = 'Enqueued' and j.dispatch_id = i.token\n  returning j.id, j.queue, j.concurrency_key",
+    replace: "where j.id = i.job and j.state = 'Enqueued'\n  returning j.id, j.queue, j.concurrency_key",
+    tests: { files: [CONTRACT], names: "put off a job of their dispatch that waits" },
   },
   {
     name: "SQL: a claim waits for rows that another claims",
@@ -612,6 +676,80 @@ const ON_POSTGRESQL: readonly Omit<Mutant, "level">[] = [
   },
 ];
 
+const OUTBOX = "runtime/adapters/postgres/outbox-statements.ts";
+const OUTBOX_STORE = "runtime/adapters/postgres/outbox-store.ts";
+const OUTBOX_TEST = "test/postgres/outbox-store.test.ts";
+
+/** The outbox and the claim of deliveries, as PostgreSQL has them. */
+const WITH_AN_OUTBOX: readonly Omit<Mutant, "level">[] = [
+  {
+    name: "SQL: the outbox is relayed without its lock",
+    file: OUTBOX_STORE,
+    find: "if ((await query(TRY_RELAY_LOCK)).length === 0) return null;",
+    replace: "",
+    tests: { files: [OUTBOX_TEST], names: "is given to one relay at a time" },
+  },
+  {
+    name: "SQL: a job that comes into its queue is not told of",
+    file: OUTBOX_STORE,
+    find: "for (const statement of CREATE_TRIGGERS) await query(statement);",
+    replace: "for (const statement of CREATE_TRIGGERS.slice(2)) await query(statement);",
+    tests: { files: [OUTBOX_TEST], names: "has nothing of a transaction that was rolled back" },
+  },
+  {
+    name: "SQL: a job that is put back in its queue is not told of",
+    file: OUTBOX,
+    find: "for each row when (new.state = 'Enqueued' and new.dispatch_id is distinct from old.dispatch_id)",
+    replace: "for each row when (new.state = 'Enqueued' and old.state = 'Processing')",
+    tests: { files: [CONTRACT], names: "with its present token, whatever happened" },
+  },
+  {
+    name: "SQL: the outbox is read behind the last message seen",
+    file: OUTBOX,
+    find: "where due_at <= now()\norder by due_at, id",
+    replace:
+      "where due_at <= now() and id > coalesce((select max(id) - 1 from turno.outbox_message), 0)\norder by due_at, id",
+    tests: { files: [CONTRACT], names: "keeps what was not confirmed" },
+  },
+  {
+    name: "SQL: the transport changes beside transactions that are under way",
+    file: OUTBOX_STORE,
+    find: "  await query(LOCK_SOURCES);\n",
+    replace:
+      '  if (transport !== "postgres") await query(TELL_OF_ALL);\n  if (transport !== "postgres") return (await query(RECORD_TRANSPORT, [transport])).length === 0;\n',
+    tests: { files: [OUTBOX_TEST], names: "goes to a broker with every job" },
+  },
+  {
+    name: "SQL: messages are written again for their age alone",
+    file: OUTBOX,
+    find: "where consumed_at <= now() - $1::bigint * interval '1 millisecond' and shown_at is null",
+    replace:
+      "where coalesce(consumed_at, created_at) <= now() - $1::bigint * interval '1 millisecond' and shown_at is null",
+    tests: { files: [CONTRACT], names: "are found by a marker behind them" },
+  },
+  {
+    name: "SQL: a marker stands for what is in the outbox still",
+    file: OUTBOX,
+    find: "coalesce(u.upto_token, d.last_value) as upto_token",
+    replace: "d.last_value as upto_token",
+    tests: { files: [CONTRACT], names: "are not suspected for their age" },
+  },
+  {
+    name: "SQL: a lost message is written again with a new token",
+    file: OUTBOX,
+    find: "select 'dispatch', id, dispatch_id, queue from missing",
+    replace: "select 'dispatch', id, nextval('turno.dispatch_seq'), queue from missing",
+    tests: { files: [CONTRACT], names: "are found by a marker behind them" },
+  },
+  {
+    name: "SQL: a delivery that comes twice in a batch is claimed for both",
+    file: "runtime/adapters/postgres/delivery-store.ts",
+    find: "for (const wish of own) claims.set(wish, answers.get(wish.token) ?? null);",
+    replace: "for (const wish of wishes) claims.set(wish, answers.get(wish.token) ?? null);",
+    tests: { files: [CONTRACT], names: "claim many at once" },
+  },
+];
+
 /** What timers, slots, shutdown and outages have to do with it. */
 const IN_THE_SIMULATION: readonly Omit<Mutant, "level">[] = [
   {
@@ -657,6 +795,6 @@ function atLevel(level: Level, mutants: readonly Omit<Mutant, "level">[]): reado
 export const MUTANTS: readonly Mutant[] = [
   ...atLevel("worlds", IN_SMALL_WORLDS),
   ...atLevel("simulation", IN_THE_SIMULATION),
-  ...atLevel("memory", IN_MEMORY),
-  ...atLevel("postgres", ON_POSTGRESQL),
+  ...atLevel("memory", [...IN_MEMORY, ...AROUND_A_BROKER]),
+  ...atLevel("postgres", [...ON_POSTGRESQL, ...WITH_AN_OUTBOX]),
 ];

@@ -214,6 +214,7 @@ describe("the relay", () => {
     void relays.shift()?.stop();
     await engine.enqueue();
     late.wake();
+    await engine.clock.advance(200);
     open();
     await engine.clock.advance(200);
     expect(waiting()).toBe(0);
