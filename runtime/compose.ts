@@ -42,6 +42,7 @@ import { type Dispatching, startDispatching } from "./services/dispatching.ts";
 import { createJobIntake } from "./services/intake.ts";
 import { createPauses } from "./services/pauses.ts";
 import { createReconciler, type Reconciler } from "./services/reconciler.ts";
+import { createRevisionDesk } from "./services/revision-desk.ts";
 import { startWorkerRole, type WorkerRole } from "./services/worker-role.ts";
 import { firesBetween } from "./time/next-fire.ts";
 import { VERSION } from "./version.ts";
@@ -114,6 +115,7 @@ export function composeWebApp({ stores, transport = NO_TRANSPORT, settings, logg
     intake: createJobIntake({ store: stores.jobs, ids: systemIds, validatePayload: createPayloadValidator() }),
     schedules: stores.schedules,
     pauses: createPauses(stores.pauses),
+    revisions: createRevisionDesk({ store: stores.revisions, doorbell: stores.doorbell }),
     panel: stores.panel,
     history: stores.history,
     forecastFires: (spec, { after, until, limit }) => firesBetween(spec.timing, after, until, limit),

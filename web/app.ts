@@ -7,6 +7,7 @@ import { addPublicRoutes } from "./api/health.ts";
 import { addJobRoutes } from "./api/jobs.ts";
 import { addPauseRoutes } from "./api/pauses.ts";
 import { addReadingRoutes } from "./api/readings.ts";
+import { addRevisionRoutes } from "./api/revisions.ts";
 import { addScheduleRoutes } from "./api/schedules.ts";
 import { type ApiKeys, allows, presentedKey } from "./auth.ts";
 import { createEventStreams } from "./events.ts";
@@ -41,6 +42,7 @@ export function createWebApp(ports: WebPorts): Hono<WebEnv> {
   addReadingRoutes(app, ports, actions, streams);
   addScheduleRoutes(app, ports);
   addPauseRoutes(app, ports);
+  addRevisionRoutes(app, ports);
   const assets = addStaticFiles(app);
   addPanelRoutes(app, { ports, actions, streams, reads, assets });
 

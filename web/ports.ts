@@ -4,6 +4,7 @@ import type { JobIntake } from "../runtime/protocol/ports/intake.ts";
 import type { JobStore } from "../runtime/protocol/ports/jobs.ts";
 import type { ForecastFires, HealthReport, PanelQueries } from "../runtime/protocol/ports/panel.ts";
 import type { Pauses } from "../runtime/protocol/ports/pauses.ts";
+import type { RevisionDesk } from "../runtime/protocol/ports/revisions.ts";
 import type { ScheduleStore } from "../runtime/protocol/ports/schedules.ts";
 import type { Clock, Ids } from "../runtime/protocol/ports/surroundings.ts";
 import type { ApiClient, ApiKeys } from "./auth.ts";
@@ -14,6 +15,7 @@ export interface WebPorts {
   readonly intake: JobIntake;
   readonly schedules: Pick<ScheduleStore, "triggerSchedule">;
   readonly pauses: Pauses;
+  readonly revisions: RevisionDesk;
   readonly panel: PanelQueries;
   readonly history: Pick<FireHistory, "loadSchedule" | "listRecords">;
   readonly forecastFires: ForecastFires;

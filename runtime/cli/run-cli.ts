@@ -16,9 +16,11 @@ import { addLintCommand } from "./commands/lint.ts";
 import { addNextCommand } from "./commands/next.ts";
 import { addPauseCommands } from "./commands/pauses.ts";
 import { addPlanCommand, type ReconcileOptions } from "./commands/plan.ts";
+import { addRevisionCommands } from "./commands/revisions.ts";
 import { addRoleCommands } from "./commands/roles.ts";
 import { addSchemaCommand } from "./commands/schema.ts";
 import { addSimulateCommand } from "./commands/simulate.ts";
+import { addSyncCommand } from "./commands/sync.ts";
 import { addTestCommand } from "./commands/time-test.ts";
 import { addUpCommand } from "./commands/up.ts";
 import { addValidateCommand } from "./commands/validate.ts";
@@ -28,6 +30,7 @@ import { openClient } from "./open-client.ts";
 import { openHistory } from "./open-history.ts";
 import { openOtherFiles } from "./open-other-files.ts";
 import { openReconcile } from "./open-reconcile.ts";
+import { openSync } from "./open-sync.ts";
 import { loadBy, projectRoot } from "./project.ts";
 
 /** Runs one command line (without node and script); resolves to its exit code, never rejects. */
@@ -81,6 +84,8 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
   addJobCommands(program, io, setExitCode, open);
   addFleetCommands(program, io, open);
   addPauseCommands(program, io, open);
+  addRevisionCommands(program, io, setExitCode, open);
+  addSyncCommand(program, io, setExitCode, { sync: (options) => openSync(io, options), client: open });
   addDatabaseCommands(program, io, setExitCode);
   return program;
 

@@ -12,6 +12,7 @@ import type {
   SourceIdentity,
 } from "../protocol/ports/revisions.ts";
 import { hashTiming } from "../time/timing-hash.ts";
+import { writeChanges } from "./change-words.ts";
 import type { Desired } from "./desired.ts";
 import { findRefusals } from "./guards.ts";
 import { decideNextFire } from "./next-fire-decision.ts";
@@ -150,7 +151,7 @@ function decideWrites(request: ApplyRequest, locked: AppliedState, plan: Plan): 
     appliedBy: request.appliedBy,
     rollbackOf: request.rollback?.to ?? null,
     heldContent: request.rollback?.held ?? null,
-    changes: plan.changes.filter(({ action }) => action !== "none") as unknown as Json,
+    changes: writeChanges(plan.changes, desired) as unknown as Json,
     versions: versions.map((object) => ({ ...object, specHash: hashObject(object) })),
     removed: removed.map(({ kind, name }) => ({ kind, name })),
     bundles: desired.bundles,

@@ -209,7 +209,7 @@ async function findObstacle(request: {
   const { found, inForce, options, isFirst, signal } = request;
   const hold = findHold(found, inForce, options);
   if (hold !== null) return heldBack(hold);
-  const behind = isFirst ? await findBehind(found, inForce, options) : null;
+  const behind = isFirst && options.confirm !== true ? await findBehind(found, inForce, options) : null;
   if (behind !== null || inForce === null) return behind;
   const { source, confirm } = options;
   const { desired } = found;

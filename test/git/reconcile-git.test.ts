@@ -128,7 +128,11 @@ describe("a pushed commit", () => {
       },
     });
     const first = once(applied, "applied");
-    const following = await reconciler.start({ clock: systemClock, random: { next: () => 0.5 }, observer: () => {} });
+    const following = await reconciler.start({
+      clock: systemClock,
+      random: { next: () => 0.5 },
+      observer: { observe: () => {} },
+    });
     closing.push(() => following.stop());
     await first;
     const second = once(applied, "applied");

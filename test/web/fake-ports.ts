@@ -158,6 +158,13 @@ export function createTestApp(overrides: Partial<WebPorts> & { readonly keys?: W
       deleteJob: async () => ({ kind: "deleted" }),
     },
     schedules: { triggerSchedule: async (name, jobId) => (name === "nightly" ? jobId : null) },
+    revisions: {
+      list: async () => [],
+      find: async () => null,
+      rollBack: async () => ({ words: [], revision: null }),
+      status: async () => [],
+      requestSync: () => {},
+    },
     pauses: { pause: async () => ({ kind: "not-found" }), resume: async () => ({ kind: "not-found" }) },
     history: { loadSchedule: async () => null, listRecords: async () => [] },
     forecastFires: () => [],

@@ -109,7 +109,8 @@ async function applyPrepared(
   else if (outcome.kind === "applied") io.out(`\nRevision ${number} is in force.\n`);
 }
 
-async function askOnTerminal(question: string, signal: AbortSignal): Promise<string> {
+/** On standard error, so that standard output stays the command's. */
+export async function askOnTerminal(question: string, signal: AbortSignal): Promise<string> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   // The end of the input is an answer too: none.
   const closed = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));

@@ -58,7 +58,7 @@ function pathOf(name: string, { queue }: PauseOptions): string {
 }
 
 /** With API keys the key's name stands in its place. */
-function whoAmI(): string {
+export function whoAmI(): string {
   try {
     return userInfo().username;
   } catch (error) {

@@ -97,6 +97,35 @@ export interface RevisionRecord extends RevisionSummary {
   readonly changes: Json;
 }
 
+/** A revision with its changes in words, an object a line. */
+export interface RevisionEntry extends RevisionSummary {
+  readonly words: readonly string[];
+}
+
+/** What a rollback does, or would do. */
+export interface RollbackOutcome {
+  readonly words: readonly string[];
+  /** Null: it was a preview. */
+  readonly revision: RevisionSummary | null;
+}
+
+/** What people see and do with revisions, from the API and the commands. */
+export interface RevisionDesk {
+  list(page: { readonly before: number | null; readonly limit: number }): Promise<readonly RevisionEntry[]>;
+  /** Null: there is no such revision. */
+  find(number: number): Promise<RevisionEntry | null>;
+  /** Brings a revision back; with `preview` nothing is changed. Throws TURNO_REVISION_UNKNOWN, TURNO_SOURCE_STALE. */
+  rollBack(request: {
+    readonly number: number;
+    readonly by: string;
+    readonly preview: boolean;
+  }): Promise<RollbackOutcome>;
+  /** The last look at each source. */
+  status(): Promise<readonly SyncStatus[]>;
+  /** Asks the reconcilers to look at their source now. */
+  requestSync(): void;
+}
+
 /** Everything that was in force with a revision. */
 export interface RevisionContent {
   readonly revision: RevisionSummary;
