@@ -50,6 +50,7 @@ export function describeAnswer({ method, args }: Call, answer: unknown): string 
     case "requeueJob":
       return `${shortId(String(args[0]))} ${(answer as { readonly kind: string }).kind}`;
     case "insertJobs":
+    case "insertJobsOnce":
       return (args[0] as readonly { readonly id: string }[]).map(({ id }) => shortId(id)).join(" ");
     case "holdTerm":
       return `${(args[0] as { readonly duty: string }).duty} ${String(answer)}`;

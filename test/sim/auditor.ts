@@ -4,7 +4,7 @@ import type { CancelOutcome, ClaimedJob, Finish, Ownership } from "../../runtime
 import type { LeaseObservation } from "../../runtime/protocol/ports/leases.ts";
 import type { StepOutcome } from "../../runtime/protocol/ports/schedules.ts";
 import type { EngineEvent } from "../../runtime/protocol/ports/surroundings.ts";
-import { TRANSITIONS } from "../../runtime/protocol/states.ts";
+import { isFinal, TRANSITIONS } from "../../runtime/protocol/states.ts";
 import { shortId } from "./answers.ts";
 import type { Call } from "./connection.ts";
 import type { Invariant, Violation } from "./invariants.ts";
@@ -128,7 +128,7 @@ export class Auditor {
           this.fail("S3", `#${finish.token} was told that its end has landed, and it has not`);
         if (this.#landedTokens.has(finish.token)) reach.met("finish offered again and read back");
         this.#landedTokens.add(finish.token);
-      }
+      } else this.#judgeRefused(finish);
       if (answer === "fenced") {
         reach.met("write of a zombie refused");
         if (finish.next === "Succeeded") reach.met("lease lost after the handler had succeeded");
@@ -157,6 +157,14 @@ export class Auditor {
     } else if (method === "holdTerm" && answer === true) {
       this.#noteLeader((args[0] as { readonly duty: string }).duty, caller.slot);
     }
+  }
+
+  #judgeRefused({ jobId, children = [] }: Finish): void {
+    const { database, reach } = this.#simulation;
+    if (children.length === 0 || this.#forgiven.has(jobId)) return;
+    reach.met("children of an end that was refused");
+    for (const { id } of children)
+      if (database.jobs.has(id)) this.fail("S13", `${shortId(id)} is the child of an end that was refused`);
   }
 
   outcomeUnknown({ method }: Call, isApplied: boolean): void {
@@ -225,6 +233,7 @@ export class Auditor {
   rolledBack(changed: ReadonlySet<JobId>): void {
     const { database, client, reach } = this.#simulation;
     for (const id of changed) this.#forgiven.add(id);
+    client.forgotten();
     for (const [id, answer] of client.ledger) {
       if (database.jobs.has(id) || answer === "refused") continue;
       if (answer === "accepted") reach.met("accepted job forgotten by the database");
@@ -246,13 +255,47 @@ export class Auditor {
     this.violation ??= { invariant, message, atMs: this.#simulation.world.nowMs };
   }
 
-  #born(row: JobRow, { method }: Call): void {
+  #born(row: JobRow, call: Call): void {
     const { client, database } = this.#simulation;
-    const isAsked = client.ledger.has(row.id) || database.fires.some(({ jobId }) => jobId === row.id);
-    if (!isAsked) this.fail("S13", `nobody asked for ${shortId(row.id)}, made by ${method}`);
+    const isAsked =
+      client.ledger.has(row.id) ||
+      database.fires.some(({ jobId }) => jobId === row.id) ||
+      this.#isChildOfSuccess(row, call);
+    if (!isAsked) this.fail("S13", `nobody asked for ${shortId(row.id)}, made by ${call.method}`);
+    this.#judgeAlone(row);
     if (row.timeline[0]?.from !== null) this.fail("S3", `${shortId(row.id)} begins in the middle`);
     this.#shadows.set(row.id, readShadow(row));
     if (row.token !== null) this.#minted(row, row.token);
+  }
+
+  /** It came with the very write that ended its parent well. */
+  #isChildOfSuccess(row: JobRow, { method, args }: Call): boolean {
+    const { database, reach } = this.#simulation;
+    if (method !== "finishJob") return false;
+    const { jobId, token, children } = args[1] as Finish;
+    const parent = database.jobs.get(jobId);
+    if (children?.some(({ id }) => id === row.id) !== true || parent?.state !== "Succeeded") return false;
+    reach.met("child born with the success of its parent");
+    return parent.attempts.at(-1)?.token === token;
+  }
+
+  /** One job for a request with a key, however often it was sent, and one that counts for a unique key. */
+  #judgeAlone(row: JobRow): void {
+    const { client, database } = this.#simulation;
+    for (const id of client.sameRequest.get(row.id) ?? []) {
+      if (id !== row.id && database.jobs.has(id))
+        this.fail("S21", `one request made both ${shortId(id)} and ${shortId(row.id)}`);
+    }
+    const key = client.uniqueKeys.get(row.id);
+    if (key === undefined) return;
+    for (const [id, otherKey] of client.uniqueKeys) {
+      const other = database.jobs.get(id);
+      if (other === undefined || other === row || otherKey !== key || other.type !== row.type) continue;
+      const counts = !isFinal(other.state) && (key === "until finished" || other.execution === 0);
+      // A requeued job is an operator's wish, and asks nobody.
+      if (counts && other.generation === 0 && !this.#forgiven.has(id))
+        this.fail("S21", `${shortId(row.id)} was made although ${shortId(id)} counts for "${key}"`);
+    }
   }
 
   #judge(row: JobRow, shadow: Shadow, call: Call): void {
@@ -309,6 +352,7 @@ export class Auditor {
       case "Scheduled":
         if (row.hold === "no-handler") reach.met("hold for want of a handler");
         if (reason === "retry") reach.met("retry after a failure");
+        if (reason === "snoozed") reach.met("snoozed");
         if (reason === "returned" && call.method === "returnClaims") reach.met("claim given back unstarted");
         if (row.returns > shadow.returns) reach.met("graceful return by shutdown");
         return;
@@ -322,6 +366,10 @@ export class Auditor {
           (JSON.parse(row.result) as { readonly token: string }).token !== String(shadow.token)
         )
           this.fail("S6", `${name} has the result ${row.result} of another execution than #${shadow.token}`);
+        for (const { id } of (call.args[1] as Finish).children ?? []) {
+          if (!this.#simulation.database.jobs.has(id))
+            this.fail("S13", `${name} succeeded without its child ${shortId(id)}`);
+        }
         if (row.resultError !== null) reach.met("result that could not be stored");
         if (row.cancelRequested) reach.met("cancel that lost to a success");
         return;

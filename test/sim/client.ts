@@ -2,12 +2,16 @@ import type { MemoryStore } from "../../runtime/adapters/memory/store.ts";
 import type { ScheduleSpec } from "../../runtime/config/objects.ts";
 import type { JobId } from "../../runtime/core/ids.ts";
 import { RejectedError } from "../../runtime/protocol/ports/errors.ts";
-import type { CancelOutcome } from "../../runtime/protocol/ports/jobs.ts";
+import type { CancelOutcome, InsertOnceOutcome, NewJob } from "../../runtime/protocol/ports/jobs.ts";
 import { nextFire } from "../../runtime/time/next-fire.ts";
 import { type Caller, connectStore } from "./connection.ts";
-import { CLIENT, type HandlerStep, type Work } from "./plan.ts";
+import { CLIENT, type HandlerStep, UNIQUE_KEYS, type UniqueKey, type Work } from "./plan.ts";
 import { declareTypes } from "./scene.ts";
 import type { Simulation } from "./simulation.ts";
+
+/** A request with a key of idempotency is sent so often, and so long after it was not answered. */
+const ONCE_TRIES = 4;
+const ONCE_WAIT_MS = 700;
 
 /** What became of a request, as the client that sent it knows it. */
 export type Answer = "pending" | "accepted" | "refused" | "unknown";
@@ -20,6 +24,9 @@ export class Client implements Caller {
   readonly crashed = false;
   /** By id of the job. */
   readonly ledger = new Map<JobId, Answer>();
+  /** Ids under which one request with a key was sent, by each of them. */
+  readonly sameRequest = new Map<JobId, ReadonlySet<JobId>>();
+  readonly uniqueKeys = new Map<JobId, UniqueKey>();
   readonly #simulation: Simulation;
   readonly #store: MemoryStore;
   readonly #jobs = new Map<string, JobId>();
@@ -54,27 +61,64 @@ export class Client implements Caller {
 
   async #submit(item: Work & { readonly kind: "job" }): Promise<void> {
     const id = this.#jobs.get(item.id) as JobId;
+    const ids = new Set([id]);
+    if (item.once !== true) return void (await this.#send(item, id, (job) => this.#store.insertJobs([job])));
+    const once = { scope: "client", key: item.id, requestHash: item.id, retainMs: 86_400_000 };
+    for (let tries = 0; tries < ONCE_TRIES; tries++) {
+      const fresh = tries === 0 ? id : this.#simulation.ids.jobId();
+      ids.add(fresh);
+      this.sameRequest.set(fresh, ids);
+      if (await this.#send(item, fresh, (job) => this.#store.insertJobsOnce([job], once))) return;
+      await new Promise<void>((resolve) => this.#simulation.world.after(ONCE_WAIT_MS, resolve));
+    }
+  }
+
+  /** True: an answer has come, and the ledger knows which job it named. */
+  async #send(
+    item: Work & { readonly kind: "job" },
+    id: JobId,
+    insert: (job: NewJob) => Promise<InsertOnceOutcome>,
+  ): Promise<boolean> {
+    const { type, priority, delayMs, maxAttempts, timeoutMs, steps, unique } = item;
     this.ledger.set(id, "pending");
-    const { type, priority, delayMs, maxAttempts, timeoutMs, steps } = item;
+    if (unique !== undefined) this.uniqueKeys.set(id, unique);
     try {
-      await this.#store.insertJobs([
-        {
-          id,
-          type,
-          queue: null,
-          payload: { steps: steps.map((step: HandlerStep) => ({ ...step })) },
-          priority,
-          due: delayMs === 0 ? null : { afterMs: delayMs },
-          maxAttempts,
-          timeoutMs,
-          concurrencyKey: item.key,
-        },
-      ]);
+      const outcome = await insert({
+        id,
+        type,
+        queue: null,
+        payload: { steps: steps.map((step: HandlerStep) => ({ ...step })) },
+        priority,
+        due: delayMs === 0 ? null : { afterMs: delayMs },
+        maxAttempts,
+        timeoutMs,
+        concurrencyKey: item.key,
+        ...(unique === undefined ? {} : { unique: { key: unique, forMs: null, until: UNIQUE_KEYS[unique] } }),
+      });
       // A database that forgets may have done so before the answer came.
-      if (this.ledger.get(id) === "pending") this.ledger.set(id, "accepted");
+      if (this.ledger.get(id) === "pending") this.#note(item, id, outcome);
+      return true;
     } catch (error) {
       this.ledger.set(id, error instanceof RejectedError ? "refused" : "unknown");
+      return false;
     }
+  }
+
+  #note(item: Work, id: JobId, outcome: InsertOnceOutcome): void {
+    const { reach } = this.#simulation;
+    const [named] = "created" in outcome ? outcome.created : "replayed" in outcome ? outcome.replayed : [];
+    this.ledger.set(id, named?.id === id ? "accepted" : "refused");
+    if (named === undefined) return;
+    this.#jobs.set(item.id, named.id);
+    if (named.duplicate === true) reach.met("answered with the job that counts already");
+    if (!("replayed" in outcome)) return;
+    reach.met("answered a second time with what was made the first time");
+    if (this.sameRequest.get(id)?.has(named.id) === true) this.ledger.set(named.id, "accepted");
+  }
+
+  /** The database has forgotten: a request that it carries out only now is new to it. */
+  forgotten(): void {
+    for (const id of this.sameRequest.keys()) this.ledger.set(id, "unknown");
   }
 
   async #act(item: Exclude<Work, { readonly kind: "job" | "schedule" }>): Promise<void> {

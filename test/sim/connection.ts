@@ -59,7 +59,7 @@ function send(simulation: Simulation, call: Call, carryOut: Method): Promise<unk
     simulation.auditor.calledAfterEnd(call);
     return NEVER;
   }
-  const { fault, crash } = simulation.faults.onCall(caller.slot, method);
+  const { fault, crash } = simulation.faults.onCall(caller.slot, method === "insertJobsOnce" ? "insertJobs" : method);
   if (crash?.when === "before") {
     caller.crash(crash);
     return NEVER;

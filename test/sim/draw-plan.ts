@@ -1,4 +1,14 @@
-import { CLIENT, type Fault, type HandlerStep, type Plan, type Settings, TYPES, type Work } from "./plan.ts";
+import {
+  CLIENT,
+  type Fault,
+  type HandlerStep,
+  type Plan,
+  type Settings,
+  TYPES,
+  UNIQUE_KEYS,
+  type UniqueKey,
+  type Work,
+} from "./plan.ts";
 import { type Stream, subStream } from "./random-streams.ts";
 
 type Draft<Item> = Item extends { readonly id: string } ? Omit<Item, "id"> : never;
@@ -6,7 +16,7 @@ type Draft<Item> = Item extends { readonly id: string } ? Omit<Item, "id"> : nev
 /** Everything a seed decides beforehand. Each kind of fault is on or off as a whole: many bugs need few kinds. */
 export function drawPlan(seed: number): Plan {
   const settings = drawSettings(subStream(seed, "settings"));
-  const work = drawWork(subStream(seed, "workload"), settings);
+  const work = addWishes(subStream(seed, "wishes"), drawWork(subStream(seed, "workload"), settings));
   const faults = drawFaults(subStream(seed, "faults"), settings);
   return {
     seed,
@@ -102,6 +112,26 @@ function drawWork(stream: Stream, { chaosMs, leaseMs }: Settings): Draft<Work>[]
   }
   for (let left = some(0.2, 2); left > 0; left--) work.push({ kind: "revision", atMs: stream.between(0, chaosMs) });
   return work;
+}
+
+/** What few jobs ask for, in streams of its own: the rest of a seed stays as it is. */
+function addWishes(stream: Stream, work: readonly Draft<Work>[]): Draft<Work>[] {
+  const share = (worlds: number, jobs: number): number => (stream.chance(worlds) ? jobs : 0);
+  const wanted = { snooze: share(0.3, 0.25), child: share(0.3, 0.3), unique: share(0.25, 0.6), once: share(0.3, 0.6) };
+  return work.map((item) => {
+    if (item.kind !== "job") return item;
+    const steps = item.steps.map((step, index): HandlerStep => {
+      const isLast = index === item.steps.length - 1;
+      if (!isLast && stream.chance(wanted.snooze)) return { ...step, ends: "snoozes" };
+      return stream.chance(wanted.child) ? { ...step, children: stream.whole(1, 2) } : step;
+    });
+    return {
+      ...item,
+      steps,
+      ...(stream.chance(wanted.unique) ? { unique: stream.pick(Object.keys(UNIQUE_KEYS) as UniqueKey[]) } : {}),
+      ...(stream.chance(wanted.once) ? { once: true } : {}),
+    };
+  });
 }
 
 /** Methods by the calls of them that a seed makes, roughly. */

@@ -10,9 +10,16 @@ export interface HandlerStep {
     | "hangs"
     | "ignores-abort"
     | "thread-dies"
-    | "kills-process";
+    | "kills-process"
+    | "snoozes";
   readonly progress: boolean;
+  /** Jobs that it enqueues before it returns. */
+  readonly children?: number;
 }
+
+/** At most one job counts for each of these keys, and until when one does. */
+export const UNIQUE_KEYS = { "until finished": "finished", "until started": "started" } as const;
+export type UniqueKey = keyof typeof UNIQUE_KEYS;
 
 /** What people and programs want of the installation; `id` names it on the command line. */
 export type Work = { readonly id: string } & (
@@ -28,6 +35,9 @@ export type Work = { readonly id: string } & (
       readonly timeoutMs: number | null;
       /** Of the first, second, … execution; the last one stands for all that follow. */
       readonly steps: readonly HandlerStep[];
+      readonly unique?: UniqueKey;
+      /** Asked for again, with its key of idempotency, until an answer has come. */
+      readonly once?: boolean;
     }
   /** Of the n-th job that was sent before. */
   | { readonly kind: "cancel" | "requeue"; readonly atMs: number; readonly job: string }

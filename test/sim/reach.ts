@@ -44,6 +44,11 @@ export const SITUATIONS = [
   "accepted job forgotten by the database",
   "claim ahead of the slots",
   "wait for a concurrency key",
+  "snoozed",
+  "child born with the success of its parent",
+  "children of an end that was refused",
+  "answered with the job that counts already",
+  "answered a second time with what was made the first time",
 ] as const;
 export type Situation = (typeof SITUATIONS)[number];
 

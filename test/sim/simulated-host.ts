@@ -6,8 +6,9 @@ import type {
   HandlerRun,
   RunRequest,
 } from "../../runtime/protocol/ports/handlers.ts";
+import type { NewJob } from "../../runtime/protocol/ports/jobs.ts";
 import { UNSTORABLE } from "./connection.ts";
-import type { HandlerStep } from "./plan.ts";
+import { type HandlerStep, TYPES } from "./plan.ts";
 import type { SimulatedProcess } from "./simulated-process.ts";
 
 /** A handler whose code may be running. */
@@ -105,15 +106,18 @@ export class SimulatedHost implements HandlerHost {
     // Half of those that do not listen never end by themselves.
     if (step.ends === "ignores-abort" && run.token % 2n === 0n) return;
     const takesMs = step.ends === "ignores-abort" ? step.takesMs * 3 + 1_000 : step.takesMs;
-    this.#onThread(run, takesMs, () => this.#come(run, step.ends));
+    this.#onThread(run, takesMs, () => this.#come(run, step));
   }
 
   /** The handler comes to its own end. */
-  #come(run: ActiveRun, ends: HandlerStep["ends"]): void {
+  #come(run: ActiveRun, { ends, children }: HandlerStep): void {
     switch (ends) {
       case "returns":
       case "ignores-abort":
-        run.finish(returned(`{"token":"${run.token}"}`));
+        run.finish(returned(`{"token":"${run.token}"}`, this.#enqueued(run, children ?? 0)));
+        break;
+      case "snoozes":
+        run.finish({ kind: "snoozed", forMs: 300 + Number(run.token % 5n) * 400 });
         break;
       case "unstorable":
         run.finish(returned(`{"token":"${run.token}","text":"${UNSTORABLE}"}`));
@@ -146,6 +150,21 @@ export class SimulatedHost implements HandlerHost {
     // Some have just done their work by then.
     if (step.ends === "returns" && run.token % 3n === 0n) run.finish(returned(`{"token":"${run.token}"}`));
     else run.finish(threw(`aborted: ${run.abortedFor}`));
+  }
+
+  #enqueued({ jobId, token }: ActiveRun, count: number): readonly NewJob[] {
+    const step: HandlerStep = { takesMs: 30, ends: "returns", progress: false };
+    return Array.from({ length: count }, (_, index) => ({
+      id: this.#process.simulation.ids.jobId(),
+      type: TYPES[(Number(token) + index) % TYPES.length] ?? "work",
+      queue: null,
+      payload: { steps: [{ ...step }] },
+      priority: 0,
+      due: null,
+      maxAttempts: null,
+      timeoutMs: null,
+      parentId: jobId,
+    }));
   }
 
   #end(run: ActiveRun): void {
@@ -185,8 +204,8 @@ export function stepOf({ job }: Pick<RunRequest, "job">): HandlerStep {
   return steps[Math.min(job.execution, steps.length) - 1] ?? PLAIN;
 }
 
-function returned(result: string): HandlerOutcome {
-  return { kind: "returned", result, resultError: null };
+function returned(result: string, children: readonly NewJob[] = []): HandlerOutcome {
+  return { kind: "returned", result, resultError: null, ...(children.length > 0 ? { children } : {}) };
 }
 
 function threw(
