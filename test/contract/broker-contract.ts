@@ -315,6 +315,7 @@ export function brokerContract(name: string, makeBroker: () => Promise<BrokerUnd
         await get(1);
         await deliveries[0]?.acknowledge();
         await get(2);
+        await deliveries[1]?.acknowledge();
         expect(tokens()).toEqual([1, 2]);
         await until("the texts", async () => (await under.readErrors(installation)).length === texts.length);
         expect(await under.readErrors(installation)).toEqual(texts);

@@ -3,6 +3,7 @@ import type { ChannelModel } from "amqplib";
 import type { Logger } from "../../core/logger.ts";
 import type { Broker } from "../../protocol/ports/transport.ts";
 import { type RabbitTls, readRabbitAddress } from "./address.ts";
+import { createDeclarations } from "./declarations.ts";
 import { isLasting } from "./failures.ts";
 import { openLink, type RabbitLink } from "./link.ts";
 import { createPublisher } from "./publisher.ts";
@@ -38,11 +39,13 @@ export async function openRabbitBroker(options: RabbitBrokerOptions): Promise<Br
   const { installation, logger, confirmMs = CONFIRM_MS } = options;
   const address = readRabbitAddress(options);
   const names = queueNames(options);
+  const declarations = createDeclarations(address, names);
   const subscriptions = new Set<RabbitSubscription>();
   let consuming: { readonly link: RabbitLink; model: ChannelModel | null } | null = null;
 
   const publisher = createPublisher({
     names,
+    declarations,
     installation,
     logger,
     confirmMs,
@@ -60,6 +63,7 @@ export async function openRabbitBroker(options: RabbitBrokerOptions): Promise<Br
   });
   const failure = await publishing.firstAttempt;
   if (failure !== null && isLasting(failure)) {
+    declarations.close();
     await publishing.close(0);
     throw failure;
   }
@@ -94,6 +98,7 @@ export async function openRabbitBroker(options: RabbitBrokerOptions): Promise<Br
       const subscription = createSubscription({
         queue,
         names,
+        declarations,
         prefetch,
         onDelivery,
         logger,
@@ -121,6 +126,7 @@ export async function openRabbitBroker(options: RabbitBrokerOptions): Promise<Br
       return { state: "connected", reason: publisher.problem() };
     },
     async close() {
+      declarations.close();
       await Promise.race([
         Promise.all([...subscriptions].map((subscription) => subscription.end())),
         delay(CLOSE_MS, undefined, { ref: false }),

@@ -142,7 +142,7 @@ export function openLink(options: LinkOptions): RabbitLink {
 }
 
 /** The client leaves the socket of a silent peer open, and without an error it does not see that it is gone. */
-function breakSocket(model: ChannelModel, reason: string): void {
+export function breakSocket(model: ChannelModel, reason: string): void {
   const { stream } = model.connection as unknown as { readonly stream: Socket };
   stream.destroy(new Error(reason));
 }

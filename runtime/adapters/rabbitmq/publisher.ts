@@ -1,13 +1,14 @@
-import type { Channel, ChannelModel, ConfirmChannel } from "amqplib";
-import { describeError, type TurnoError } from "../../core/errors.ts";
+import type { ChannelModel, ConfirmChannel } from "amqplib";
+import { describeError, TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { MESSAGE_LIMIT_BYTES, writeBrokerMessage } from "../../protocol/ports/broker-text.ts";
 import type { BrokerMessage, PublishOutcome } from "../../protocol/ports/transport.ts";
-import { explainQueueRefusal } from "./failures.ts";
-import { type QueueNames, queueOptions } from "./topology.ts";
+import type { Declarations } from "./declarations.ts";
+import type { QueueNames } from "./topology.ts";
 
 export interface PublisherOptions {
   readonly names: QueueNames;
+  readonly declarations: Declarations;
   readonly installation: string;
   readonly logger: Logger;
   /** What is not confirmed by then is of unknown outcome. */
@@ -23,7 +24,7 @@ export interface UnreadableMessage {
   readonly reason: string;
 }
 
-/** Publishes and declares on the connection that is attached. */
+/** Publishes on the connection that is attached. */
 export interface Publisher {
   attach(model: ChannelModel): Promise<void>;
   detach(): void;
@@ -43,10 +44,7 @@ interface Outgoing {
 }
 
 interface Session {
-  readonly model: ChannelModel;
   readonly confirms: ConfirmChannel;
-  /** Declarations have a channel of their own: a refused one ends its channel. */
-  declarations: Channel | null;
   readonly declared: Set<string>;
   /** Ids of messages that came back, until their confirm, which is always later. */
   readonly returned: Set<string>;
@@ -61,13 +59,12 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
   const declare = async (on: Session, queue: string): Promise<number | null> => {
     try {
-      on.declarations ??= await openDeclarations(on);
-      const { messageCount } = await on.declarations.assertQueue(queue, queueOptions(queue, names));
+      const messages = await options.declarations.declare(queue);
       on.declared.add(queue);
       problems.delete(queue);
-      return messageCount;
+      return messages;
     } catch (error) {
-      if (session === on) complain(queue, explainQueueRefusal(error, queue));
+      if (session === on && error instanceof TurnoError) complain(queue, error);
       return null;
     }
   };
@@ -140,9 +137,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     async attach(model) {
       const confirms = await model.createConfirmChannel();
       const next: Session = {
-        model,
         confirms,
-        declarations: null,
         declared: new Set(),
         returned: new Set(),
         onEnd: new Set(),
@@ -180,15 +175,6 @@ export function createPublisher(options: PublisherOptions): Publisher {
     },
     problem: () => problems.values().next().value ?? null,
   };
-}
-
-async function openDeclarations(on: Session): Promise<Channel> {
-  const channel = await on.model.createChannel();
-  channel.on("error", () => {});
-  channel.once("close", () => {
-    on.declarations = null;
-  });
-  return channel;
 }
 
 function outgoingOf(message: BrokerMessage, names: QueueNames): Outgoing {

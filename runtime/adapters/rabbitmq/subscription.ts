@@ -1,12 +1,13 @@
 import type { Channel, ChannelModel, ConsumeMessage } from "amqplib";
-import { describeError } from "../../core/errors.ts";
+import { describeError, TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { readBrokerMessage } from "../../protocol/ports/broker-text.ts";
 import type { Delivery, Subscription } from "../../protocol/ports/transport.ts";
 import { type Credit, createCredit } from "./credit.ts";
+import type { Declarations } from "./declarations.ts";
 import { explainQueueRefusal, isLasting } from "./failures.ts";
 import type { UnreadableMessage } from "./publisher.ts";
-import { type QueueNames, queueOptions } from "./topology.ts";
+import type { QueueNames } from "./topology.ts";
 
 /** A free slot is used at once, a run of them together; less is asked for when it stays so. */
 const RESIZE_MS = { more: 20, less: 1_000 };
@@ -16,6 +17,7 @@ const ERROR_QUEUE_AGAIN_MS = 5_000;
 export interface SubscriptionOptions {
   readonly queue: string;
   readonly names: QueueNames;
+  readonly declarations: Declarations;
   readonly prefetch: number;
   readonly logger: Logger;
   onDelivery(delivery: Delivery): void;
@@ -51,10 +53,11 @@ export function createSubscription(options: SubscriptionOptions): RabbitSubscrip
 
   const start = async (on: ChannelModel): Promise<void> => {
     try {
+      await options.declarations.declare(queue);
+      if (model !== on || isStopped) return;
       const channel = await on.createChannel();
       channel.on("error", () => {});
       channel.once("close", () => lose(channel, on));
-      await channel.assertQueue(queue, queueOptions(queue, names));
       if (model !== on || isStopped) return;
       epoch = { channel, credit: createCreditOn(channel, on) };
       epoch.credit.resize();
@@ -68,7 +71,7 @@ export function createSubscription(options: SubscriptionOptions): RabbitSubscrip
     }
   };
   const complain = (error: unknown): void => {
-    const failure = explainQueueRefusal(error, queue);
+    const failure = error instanceof TurnoError ? error : explainQueueRefusal(error, queue);
     if (complaint === failure.message) return;
     complaint = failure.message;
     const fields = { queue, error: failure.message, code: failure.code, hint: failure.hint };
