@@ -105,11 +105,19 @@ export interface WebOptions {
   /** Absent: this process opens none, and says nothing of it. */
   readonly transport?: OpenedTransport;
   readonly settings: RuntimeSettings["api"];
+  /** What webhooks of the source are signed with. */
+  readonly gitHookSecret?: string | null;
   readonly logger: Logger;
 }
 
 /** The API and the panel over one database. */
-export function composeWebApp({ stores, transport = NO_TRANSPORT, settings, logger }: WebOptions) {
+export function composeWebApp({
+  stores,
+  transport = NO_TRANSPORT,
+  settings,
+  gitHookSecret = null,
+  logger,
+}: WebOptions) {
   return createWebApp({
     jobs: stores.jobs,
     intake: createJobIntake({ store: stores.jobs, ids: systemIds, validatePayload: createPayloadValidator() }),
@@ -121,6 +129,7 @@ export function composeWebApp({ stores, transport = NO_TRANSPORT, settings, logg
     forecastFires: (spec, { after, until, limit }) => firesBetween(spec.timing, after, until, limit),
     health: async () => ({ database: await checkDatabase(stores, logger), ...checkTransport(transport) }),
     keys: parseApiKeys(settings.keys),
+    gitHookSecret,
     sessionSecret: randomBytes(32),
     clock: systemClock,
     ids: systemIds,

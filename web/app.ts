@@ -3,6 +3,7 @@ import { cors } from "hono/cors";
 import { HTTPException } from "hono/http-exception";
 import { describeError } from "../runtime/core/errors.ts";
 import { createActions } from "./actions.ts";
+import { addGitHook } from "./api/git-hook.ts";
 import { addPublicRoutes } from "./api/health.ts";
 import { addJobRoutes } from "./api/jobs.ts";
 import { addPauseRoutes } from "./api/pauses.ts";
@@ -37,6 +38,7 @@ export function createWebApp(ports: WebPorts): Hono<WebEnv> {
   if (settings.allowedOrigins.length > 0) app.use("/api/*", allowOrigins(settings.allowedOrigins));
   app.use(sameOriginWrites(settings.allowedOrigins));
   addPublicRoutes(app, ports);
+  addGitHook(app, ports);
   if (keys !== null) app.use("/api/*", expectKey(keys));
   addJobRoutes(app, ports, actions);
   addReadingRoutes(app, ports, actions, streams);
@@ -62,7 +64,7 @@ export function createWebApp(ports: WebPorts): Hono<WebEnv> {
 }
 
 function isForPrograms(path: string): boolean {
-  return path === "/api" || path.startsWith("/api/") || path.startsWith("/health/");
+  return path === "/api" || path.startsWith("/api/") || path.startsWith("/hooks/") || path.startsWith("/health/");
 }
 
 function allowOrigins(origins: readonly string[]): MiddlewareHandler<WebEnv> {

@@ -38,7 +38,7 @@ export async function readForm(c: Context): Promise<ReadonlyMap<string, string>>
 }
 
 /** Stops reading at the limit, whatever length the request announces. */
-async function readBody(c: Context): Promise<Uint8Array> {
+export async function readBody(c: Context): Promise<Uint8Array> {
   const encoding = c.req.header("content-encoding")?.toLowerCase() ?? "identity";
   if (encoding !== "identity")
     throw new ProblemError(415, `Expected a body without Content-Encoding, found ${encoding}.`);

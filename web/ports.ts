@@ -22,6 +22,8 @@ export interface WebPorts {
   readonly health: () => Promise<HealthReport>;
   /** Null: no keys; then only loopback host names are answered. */
   readonly keys: ApiKeys | null;
+  /** What a host of repositories signs its calls with; null or absent: none are taken. */
+  readonly gitHookSecret?: string | null;
   /** Signs the panel's sessions; 32 random bytes, new with every process. */
   readonly sessionSecret: Uint8Array;
   readonly clock: Clock;

@@ -70,9 +70,19 @@ function bundleBelow(root: string, look: Omit<LookOptions, "bundleHandlers">): L
   return { ...look, bundleHandlers: ({ handlersDir, entries }) => bundleHandlers({ root, handlersDir, entries }) };
 }
 
+/** The secret that webhooks are signed with; null: none is declared. Throws TURNO_CONFIG_REFERENCE. */
+export function readWebhookSecret({
+  root,
+  source,
+  environment,
+}: Pick<ProjectSourceOptions, "root" | "source" | "environment">): string | null {
+  const from = source?.git.webhookSecretFrom;
+  return from === undefined ? null : readSecret({ field: "webhook.secretFrom", from, root, environment }).trim();
+}
+
 async function readAccess({ root, environment }: ProjectSourceOptions, { git }: SourceSpec, folder: string) {
   const read = (field: string, from: string | null): string | null =>
-    from === null ? null : readSecret({ field, from, root, environment });
+    from === null ? null : readSecret({ field: `auth.${field}`, from, root, environment });
   const keep = async (name: string, text: string | null): Promise<string | null> => {
     if (text === null) return null;
     const path = join(folder, name);
@@ -95,7 +105,7 @@ function readSecret(secret: {
   const { field, from, root, environment } = secret;
   const place = from.slice(from.indexOf(":") + 1);
   const fail = (found: string) =>
-    new TurnoError("TURNO_CONFIG_REFERENCE", `expected spec.source.git.auth.${field} at ${from}, found ${found}`);
+    new TurnoError("TURNO_CONFIG_REFERENCE", `expected spec.source.git.${field} at ${from}, found ${found}`);
   if (from.startsWith("env:")) {
     const value = environment[place];
     if (value === undefined || value === "") throw fail("no such variable");

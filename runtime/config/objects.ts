@@ -168,6 +168,8 @@ export interface GitSourceSpec {
     readonly sshKeyFrom: string | null;
     readonly knownHostsFrom: string | null;
   };
+  /** Where the secret of webhooks lies; absent: none are taken. */
+  readonly webhookSecretFrom?: string;
   /** File with the signers whose commits come into force; null: everybody's do. */
   readonly signers: string | null;
 }

@@ -84,6 +84,11 @@ export interface SourceDocument {
       /** Host keys for ssh, as in known_hosts. Absent: those of the process's user; an unknown host is refused. */
       readonly knownHostsFrom?: string;
     };
+    /** `POST /hooks/git` of a server, which makes reconcilers look at once. */
+    readonly webhook?: {
+      /** Secret that GitHub and Gitea sign with, and GitLab sends. */
+      readonly secretFrom: string;
+    };
     /** Only signed commits come into force. */
     readonly verify?: {
       /** File with the allowed signers as ssh-keygen reads it, in this folder and never from the repository. */
@@ -895,6 +900,26 @@ export const TURNO_SCHEMA: JsonObject = {
                   "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$",
                   "expected": "where the known hosts lie: env:NAME or file:/path",
                   "description": "Host keys for ssh, as in known_hosts. Absent: those of the process's user; an unknown host is refused."
+                }
+              }
+            },
+            "webhook": {
+              "type": "object",
+              "additionalProperties": false,
+              "required": [
+                "secretFrom"
+              ],
+              "description": "`POST /hooks/git` of a server, which makes reconcilers look at once.",
+              "properties": {
+                "secretFrom": {
+                  "type": "string",
+                  "maxLength": 400,
+                  "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$",
+                  "expected": "where the secret lies: env:NAME or file:/path",
+                  "description": "Secret that GitHub and Gitea sign with, and GitLab sends.",
+                  "examples": [
+                    "env:GIT_WEBHOOK_SECRET"
+                  ]
                 }
               }
             },

@@ -20,6 +20,7 @@ export function readSource({ git, nonFastForward }: SourceDocument): SourceSpec 
         sshKeyFrom: git.auth?.sshKeyFrom ?? null,
         knownHostsFrom: git.auth?.knownHostsFrom ?? null,
       },
+      ...(git.webhook === undefined ? {} : { webhookSecretFrom: git.webhook.secretFrom }),
       signers: git.verify?.signers ?? null,
     },
     nonFastForward,

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { migrate } from "../../adapters/postgres/migrate.ts";
 import { waitForSchema } from "../../adapters/postgres/schema-range.ts";
+import { readWebhookSecret } from "../../compose/source.ts";
 import { NO_TRANSPORT, openTransport, recordTransport } from "../../compose/transport.ts";
 import {
   composeReconciler,
@@ -66,6 +67,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
           ...role,
           transport,
           settings,
+          gitHookSecret: readWebhookSecret({ ...role.project, root: role.project.paths.root, environment: io.env }),
           passBusyPorts: options.passBusyPort === true,
         });
         announce(io, { kind: "ready", url: server.url }, `the API and the panel: ${server.url}`);
