@@ -712,6 +712,13 @@ const WITH_AN_OUTBOX: readonly Omit<Mutant, "level">[] = [
     tests: { files: [CONTRACT], names: "keeps what was not confirmed" },
   },
   {
+    name: "SQL: the outbox is never read from its start again",
+    file: OUTBOX_STORE,
+    find: "        from = FROM_THE_START;\n",
+    replace: "",
+    tests: { files: [OUTBOX_TEST], names: "is read from where the last look ended" },
+  },
+  {
     name: "SQL: the transport changes beside transactions that are under way",
     file: OUTBOX_STORE,
     find: "  await query(LOCK_SOURCES);\n",

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createExecutionStore } from "../../runtime/adapters/postgres/execution-store.ts";
 import { createJobStore } from "../../runtime/adapters/postgres/job-store.ts";
+import { TAKE_OUTBOX } from "../../runtime/adapters/postgres/outbox-statements.ts";
 import { createOutboxStore } from "../../runtime/adapters/postgres/outbox-store.ts";
 import { type Database, openDatabase } from "../../runtime/adapters/postgres/pool.ts";
 import { systemIds as ids } from "../../runtime/adapters/system/ids.ts";
@@ -62,6 +63,16 @@ async function relay(on: Database = database, verdict: RelayVerdict = "remove"):
   return seen;
 }
 
+/** What a statement looks at when it runs. */
+async function countBlocks(query: Database["query"], text: string, values: readonly unknown[] = []): Promise<number> {
+  const [row] = await query<{ "QUERY PLAN": [{ Plan: Record<string, number> }] }>(
+    `explain (analyze, buffers, format json) ${text}`,
+    values,
+  );
+  const plan = row?.["QUERY PLAN"][0].Plan ?? {};
+  return (plan["Shared Hit Blocks"] ?? 0) + (plan["Shared Read Blocks"] ?? 0);
+}
+
 function jobOf(message: BrokerMessage): JobId | null {
   return message.kind === "marker" ? null : message.jobId;
 }
@@ -111,6 +122,59 @@ describe("the outbox on PostgreSQL", () => {
     expect(await relay()).toEqual([second]);
     await held.commit();
     expect(await relay()).toEqual([first]);
+  });
+
+  it("is read from where the last look ended, and all of it after a while: what committed late comes then", async () => {
+    let nowMs = 0;
+    const outbox = createOutboxStore(database, { monotonicMs: () => nowMs });
+    const look = async () => {
+      const seen: (JobId | null)[] = [];
+      await outbox.relayBatch(100, async (messages) => {
+        seen.push(...messages.map(jobOf));
+        return messages.map(() => "remove");
+      });
+      return seen;
+    };
+    const held = await holdTransaction(testDatabase.address);
+    const [late] = await insert(held.database);
+    const [second] = await insert();
+    await database.query("update turno.outbox_message set due_at = now() + interval '500 milliseconds'");
+    await database.query("select pg_sleep(0.5)");
+    expect(await look()).toEqual([second]);
+    await held.database.query("update turno.outbox_message set due_at = now() - interval '5 seconds'");
+    await held.commit();
+    expect(await look()).toEqual([]);
+    nowMs = 5_000;
+    expect(await look()).toEqual([late]);
+  });
+
+  it("reads as much for the last message as for the first, however many that are gone a long transaction still sees", async () => {
+    const pinning = await holdTransaction(testDatabase.address);
+    await pinning.database.query("set transaction isolation level repeatable read");
+    await pinning.database.query("select from turno.jobs_live");
+    await database.query(
+      `insert into turno.outbox_message (kind, job_id, token, queue, due_at)
+       select 'dispatch', gen_random_uuid(), n, 'q', now() - interval '1 hour' + n * interval '4 milliseconds' from generate_series(1, 6000) as n`,
+    );
+    const blocks: number[] = [];
+    const explained: Database = {
+      ...database,
+      transaction: (work) =>
+        database.transaction((query) =>
+          work(async (text, values) => {
+            if (text === TAKE_OUTBOX) blocks.push(await countBlocks(query, text, values));
+            return query(text, values);
+          }),
+        ),
+    };
+    const outbox = createOutboxStore(explained, { monotonicMs: () => 0 });
+    for (let turn = 0; turn < 12; turn += 1) {
+      await outbox.relayBatch(500, async (messages) => messages.map(() => "remove"));
+    }
+    await pinning.rollback();
+    expect(await database.query("select from turno.outbox_message")).toEqual([]);
+    expect(blocks[0]).toBeGreaterThan(5);
+    expect(blocks.at(-1)).toBeLessThan((blocks[0] ?? 0) * 3);
   });
 
   it("is given to one relay at a time, and the next has it at once when the first has died", async () => {

@@ -25,13 +25,14 @@ export async function openStoreUnderTest(testDatabase: TestDatabase): Promise<St
     statementTimeoutMs: 10_000,
     logger: silentLogger,
   });
+  let elapsedMs = 0;
   return {
     store: {
       ...createJobStore(database, noRing),
       ...createExecutionStore({ database, logger: silentLogger, monotonicMs: () => performance.now() }),
       ...createLeaseStore(database, noRing),
       ...createScheduleStore(database, noRing),
-      ...createOutboxStore(database),
+      ...createOutboxStore(database, { monotonicMs: () => performance.now() + elapsedMs }),
       ...createPauseStore(database, noRing),
       ...createSlaStore(database, noRing),
       ...createWorkerStore(database),
@@ -85,7 +86,10 @@ export async function openStoreUnderTest(testDatabase: TestDatabase): Promise<St
       const [row] = await database.query<{ now: Date }>("select now() as now");
       return (row as { now: Date }).now;
     },
-    elapse: (ms) => elapse(database, ms),
+    async elapse(ms) {
+      elapsedMs += ms;
+      await elapse(database, ms);
+    },
     async close() {
       await database.close();
       await testDatabase.drop();
@@ -136,7 +140,7 @@ async function elapse(database: Database, ms: number): Promise<void> {
     idempotency_keys: ["created_at", "expires_at"],
     unique_jobs: ["created_at", "expires_at"],
     outbox_message: ["created_at", "due_at"],
-    outbox_marker: ["aged_at", "created_at", "consumed_at"],
+    outbox_marker: ["aged_at", "created_at", "consumed_at", "shown_at"],
   };
   for (const [table, names] of Object.entries(columns)) {
     const moves = names.map((name) => `${name} = ${name} - $1::bigint * interval '1 millisecond'`);

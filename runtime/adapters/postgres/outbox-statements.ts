@@ -7,22 +7,27 @@
 export const LOAD_INSTALLATION = `
 select short_id as id, transport from turno.installation`;
 
-/** The relay's turn, for one transaction. No row: another process has it. */
+/**
+ * The relay's turn, for one transaction, in which the outbox is read by its index: statistics of when it was empty make a full one a scan and
+ * a sort. No row: another process has it.
+ */
 export const TRY_RELAY_LOCK = `
-select from (select pg_try_advisory_xact_lock(hashtext('turno.relay')) as taken) as turn where taken`;
+select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)
+from (select pg_try_advisory_xact_lock(hashtext('turno.relay')) as taken) as turn
+where taken`;
 
 /** As TRY_RELAY_LOCK, and waits for it: nobody publishes while the transport changes. */
 export const WAIT_FOR_RELAY_LOCK = `
 select pg_advisory_xact_lock(hashtext('turno.relay'))`;
 
 /**
- * The oldest messages that are due. By what is there and never by a position: one that commits late comes with the next look.
- * $1 limit. Under the relay's lock.
+ * The oldest messages that are due. By what is there: one that commits late comes with a later look.
+ * $1 limit · $2 from when on, 'epoch' for all. Under the relay's lock.
  */
 export const TAKE_OUTBOX = `
-select id, kind, job_id, token, queue, body
+select id, kind, job_id, token, queue, body, due_at
 from turno.outbox_message
-where due_at <= now()
+where due_at <= now() and due_at >= $2::timestamptz
 order by due_at, id
 limit $1::bigint`;
 

@@ -37,7 +37,21 @@ interface OutboxRow {
   readonly token: string;
   readonly queue: string;
   readonly body: JsonObject;
+  readonly due_at: Date;
 }
+
+export interface OutboxStoreOptions {
+  /** Monotonic milliseconds. */
+  readonly monotonicMs?: () => number;
+}
+
+/**
+ * What was removed stands at the head of the index as long as some session may still see it: a dump, a forgotten transaction. So a
+ * look begins where the last one ended, less what a transaction may have taken longer than those after it, and goes over all of it this often.
+ */
+const OVERLAP_MS = 1_000;
+const LOOK_AT_ALL_MS = 5_000;
+const FROM_THE_START = new Date(0);
 
 /** Everybody who puts jobs in a queue waits behind a change of the transport, so it waits a second at a time. */
 const TABLE_WAIT_MS = 1_000;
@@ -46,7 +60,13 @@ const TABLE_WAITS = 60;
 const MARKER = /^\d{1,18}$/;
 
 /** The outbox on PostgreSQL. Whoever relays holds a transaction open while the broker confirms, so that a crash frees its turn at once. */
-export function createOutboxStore(database: Database): OutboxStore {
+export function createOutboxStore(
+  database: Database,
+  { monotonicMs = () => performance.now() }: OutboxStoreOptions = {},
+): OutboxStore {
+  let from = FROM_THE_START;
+  let lookAtAllMs = 0;
+
   async function loadInstallation(): Promise<Installation> {
     const [row] = await database.query<Installation & { id: string }>(LOAD_INSTALLATION);
     assert(row !== undefined, "the installation has its one row");
@@ -69,18 +89,29 @@ export function createOutboxStore(database: Database): OutboxStore {
       }
     },
 
-    relayBatch(limit, publish) {
-      return database.transaction(async (query) => {
+    async relayBatch(limit, publish) {
+      const nowMs = monotonicMs();
+      if (nowMs >= lookAtAllMs) {
+        lookAtAllMs = nowMs + LOOK_AT_ALL_MS;
+        from = FROM_THE_START;
+      }
+      const after = from;
+      // Where the turn does not come to its end, and where something stays, the next look is at all of it.
+      from = FROM_THE_START;
+      const turn = await database.transaction(async (query) => {
         if ((await query(TRY_RELAY_LOCK)).length === 0) return null;
-        const rows = await query<OutboxRow & { id: string }>(TAKE_OUTBOX, [limit]);
-        if (rows.length === 0) return { taken: 0, removed: 0 };
+        const rows = await query<OutboxRow & { id: string }>(TAKE_OUTBOX, [limit, after]);
+        if (rows.length === 0) return { batch: { taken: 0, removed: 0 }, next: after };
         const verdicts = await publish(rows.map(toMessage));
         const judged = (verdict: RelayVerdict) => rows.filter((_, index) => verdicts[index] === verdict);
         const confirmed = judged("remove").map(({ id }) => id);
         const putOff = judged("put-off").map(({ id }) => id);
         if (confirmed.length + putOff.length > 0) await query(SETTLE_OUTBOX, [confirmed, putOff]);
-        return { taken: rows.length, removed: confirmed.length };
+        const isSettled = confirmed.length + putOff.length === rows.length;
+        return { batch: { taken: rows.length, removed: confirmed.length }, next: isSettled ? beyond(rows) : after };
       });
+      from = turn?.next ?? after;
+      return turn?.batch ?? null;
     },
 
     async readOutbox() {
@@ -119,6 +150,10 @@ async function switchTransport(query: Database["query"], transport: Transport): 
   }
   await query(RECORD_TRANSPORT, [transport]);
   return true;
+}
+
+function beyond(rows: readonly OutboxRow[]): Date {
+  return new Date((rows.at(-1)?.due_at.getTime() ?? OVERLAP_MS) - OVERLAP_MS);
 }
 
 function toMessage({ kind, job_id: jobId, token, queue, body }: OutboxRow): BrokerMessage {
