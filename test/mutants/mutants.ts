@@ -706,9 +706,9 @@ const WITH_AN_OUTBOX: readonly Omit<Mutant, "level">[] = [
   {
     name: "SQL: the outbox is read behind the last message seen",
     file: OUTBOX,
-    find: "where due_at <= now()\norder by due_at, id",
+    find: "where due_at <= now() and due_at >= $2::timestamptz\norder",
     replace:
-      "where due_at <= now() and id > coalesce((select max(id) - 1 from turno.outbox_message), 0)\norder by due_at, id",
+      "where due_at <= now() and due_at >= $2::timestamptz and id > (select max(id) - 1 from turno.outbox_message)\norder",
     tests: { files: [CONTRACT], names: "keeps what was not confirmed" },
   },
   {
