@@ -190,7 +190,11 @@ export class Auditor {
       this.fail("S2", `${process.name} starts #${run.token}, which it does not own`);
     for (const other of slots.alive()) {
       for (const active of other.host.running)
-        if (active !== run && active.jobId === run.jobId) reach.met("handler still running beside its successor");
+        if (active !== run && active.jobId === run.jobId) {
+          reach.met("handler still running beside its successor");
+          if (active.hasProcess)
+            this.fail("S22", `#${run.token} starts beside #${active.token}, which has a process of its own`);
+        }
     }
   }
 

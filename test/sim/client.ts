@@ -126,7 +126,7 @@ export class Client implements Caller {
     try {
       if (item.kind === "revision") {
         const revision = (database.types.get("work")?.revision ?? 0) + 1;
-        declareTypes(database, { revision, narrow: plan.settings.narrow });
+        declareTypes(database, { revision, ...plan.settings });
         this.#simulation.ring({ kind: "revision" });
       } else if (item.kind === "trigger") {
         await this.#store.triggerSchedule(item.schedule, ids.jobId());

@@ -15,7 +15,10 @@ type Draft<Item> = Item extends { readonly id: string } ? Omit<Item, "id"> : nev
 
 /** Everything a seed decides beforehand. Each kind of fault is on or off as a whole: many bugs need few kinds. */
 export function drawPlan(seed: number): Plan {
-  const settings = drawSettings(subStream(seed, "settings"));
+  const settings = {
+    ...drawSettings(subStream(seed, "settings")),
+    processes: subStream(seed, "isolation").chance(0.4),
+  };
   const work = addWishes(subStream(seed, "wishes"), drawWork(subStream(seed, "workload"), settings));
   const faults = drawFaults(subStream(seed, "faults"), settings);
   return {
@@ -26,7 +29,7 @@ export function drawPlan(seed: number): Plan {
   };
 }
 
-function drawSettings(stream: Stream): Settings {
+function drawSettings(stream: Stream): Omit<Settings, "processes"> {
   const pace = stream.pick([
     { leaseMs: 6_000, renewalMs: 1_000, recoveryMs: 1_000, chaosMs: stream.between(12_000, 30_000) },
     { leaseMs: 6_000, renewalMs: 1_000, recoveryMs: 1_000, chaosMs: stream.between(12_000, 30_000) },

@@ -21,6 +21,7 @@ export const INVARIANTS = {
   S19: "nothing looks dead to who has not looked at it for a whole lease, without a gap",
   S20: "nothing is taken from a process that is well",
   S21: "a request with a key makes one job however often it is sent, and no job is made beside one that counts for its unique key",
+  S22: "a run in a process of its own has ended before its successor starts, also when its worker is paused",
   L1: "once healed, every job comes to its end and every schedule's run too",
   L2: "no job is executed without bound",
   L3: "the jobs of a dead process are taken back within two leases, two looks and a term of leadership",

@@ -139,6 +139,8 @@ export interface Settings {
   readonly chaosMs: number;
   /** Jobs of the queue "narrow" that the fleet may run at once. */
   readonly narrow: number;
+  /** Jobs of the type "other" run in processes of their own. */
+  readonly processes: boolean;
 }
 
 /** Everything a seed decides beforehand. */

@@ -40,6 +40,7 @@ export const SITUATIONS = [
   "process killed by a job",
   "crash with executions open",
   "pause beyond the lease",
+  "process of a job ended by its own deadline",
   "stop asked for twice",
   "accepted job forgotten by the database",
   "claim ahead of the slots",

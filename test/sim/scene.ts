@@ -1,6 +1,6 @@
 import type { MemoryDatabase } from "../../runtime/adapters/memory/database.ts";
 import type { JobDefinition } from "../../runtime/config/objects.ts";
-import { TYPES } from "./plan.ts";
+import { type Settings, TYPES } from "./plan.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -10,10 +10,10 @@ export const BUNDLES = TYPES.map((type) => `sha256:${type}`);
 /** Puts every type in force, with budgets that a short life can exhaust. */
 export function declareTypes(
   database: MemoryDatabase,
-  settings: { readonly revision: number; readonly narrow: number },
+  settings: { readonly revision: number } & Pick<Settings, "narrow" | "processes">,
 ): void {
   for (const type of TYPES) {
-    const definition = defineJob(type, settings.revision);
+    const definition = defineJob(type, settings);
     const hash = `sha256:${type}@${settings.revision}`;
     database.definitions.set(hash, definition);
     database.types.set(type, { definition, hash, revision: settings.revision });
@@ -21,7 +21,10 @@ export function declareTypes(
   database.queues.set("narrow", { concurrency: settings.narrow, suspended: false });
 }
 
-function defineJob(type: string, revision: number): JobDefinition {
+function defineJob(
+  type: string,
+  { revision, processes }: { readonly revision: number } & Pick<Settings, "processes">,
+): JobDefinition {
   return {
     type,
     handler: `${type}.ts`,
@@ -29,7 +32,7 @@ function defineJob(type: string, revision: number): JobDefinition {
     bundleHash: `sha256:${type}${type === "other" && revision > 1 ? revision : ""}`,
     queue: type === "narrow" ? "narrow" : "default",
     timeoutMs: 8_000 - revision,
-    isolation: "thread",
+    isolation: type === "other" && processes ? "process" : "thread",
     settings: {},
     payloadSchema: null,
     retention: { succeededMs: 7 * DAY_MS, cancelledMs: 7 * DAY_MS, failedMs: 30 * DAY_MS },

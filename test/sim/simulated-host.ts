@@ -17,6 +17,10 @@ export interface ActiveRun {
   readonly token: DispatchToken;
   readonly thread: Set<ActiveRun>;
   readonly isAlone: boolean;
+  /** Alone or not, a pause of the worker does not stop it. */
+  readonly hasProcess: boolean;
+  /** Of the worker's clock: its process ends by itself then. */
+  keepUntilMs: number;
   abortedFor: AbortReason | null;
   readonly finish: (outcome: HandlerOutcome) => void;
 }
@@ -41,7 +45,7 @@ export class SimulatedHost implements HandlerHost {
   }
 
   run(request: RunRequest): HandlerRun {
-    const { job, definition, alone } = request;
+    const { job, definition, alone, keepUntilMs } = request;
     const { simulation } = this.#process;
     if (definition.bundleHash !== null && this.unloadable.has(definition.bundleHash)) {
       this.#refused.add(definition.bundleHash);
@@ -49,7 +53,8 @@ export class SimulatedHost implements HandlerHost {
       return { outcome, abort: () => {}, end: () => {} };
     }
     const [first, second] = this.#threads as [Set<ActiveRun>, Set<ActiveRun>];
-    const thread = alone ? new Set<ActiveRun>() : first.size <= second.size ? first : second;
+    const hasProcess = alone || definition.isolation === "process";
+    const thread = hasProcess ? new Set<ActiveRun>() : first.size <= second.size ? first : second;
     let resolve: (outcome: HandlerOutcome) => void = () => {};
     const outcome = new Promise<HandlerOutcome>((settle) => (resolve = settle));
     const run: ActiveRun = {
@@ -57,6 +62,8 @@ export class SimulatedHost implements HandlerHost {
       token: job.token,
       thread,
       isAlone: alone,
+      hasProcess,
+      keepUntilMs,
       abortedFor: null,
       finish: (ending) => {
         if (!this.running.delete(run)) return;
@@ -70,6 +77,7 @@ export class SimulatedHost implements HandlerHost {
     simulation.auditor.handlerStarted(this.#process, run);
     this.#note(run, alone ? "starts alone" : "starts");
     this.#play(request, run, stepOf(request));
+    if (hasProcess) this.#watchDeadline(run);
     return {
       outcome,
       abort: (reason) => {
@@ -80,7 +88,22 @@ export class SimulatedHost implements HandlerHost {
         this.#onThread(run, HOP_MS + ABORT_TAKES_MS, () => this.#obey(run, stepOf(request)));
       },
       end: () => this.#end(run),
+      keepUntil: (monotonicMs) => {
+        run.keepUntilMs = monotonicMs;
+        if (hasProcess) this.#watchDeadline(run);
+      },
     };
+  }
+
+  /** The thread that each process has for it; a later deadline makes this one mean nothing. */
+  #watchDeadline(run: ActiveRun): void {
+    const { keepUntilMs } = run;
+    const leftMs = this.#process.worldMs(keepUntilMs - this.#process.monotonicMs());
+    this.#onThread(run, Math.max(0, leftMs), () => {
+      if (run.keepUntilMs !== keepUntilMs) return;
+      this.#process.simulation.reach.met("process of a job ended by its own deadline");
+      run.finish({ kind: "cut-off" });
+    });
   }
 
   unloadableBundles(): readonly string[] {
@@ -136,7 +159,7 @@ export class SimulatedHost implements HandlerHost {
           victim.finish({ kind: "crashed", detail: "its thread ran out of memory" });
         break;
       case "kills-process":
-        if (run.isAlone) run.finish({ kind: "crashed", detail: "killed by SIGSEGV" });
+        if (run.hasProcess) run.finish({ kind: "crashed", detail: "killed by SIGSEGV" });
         else this.#process.killedByJob();
         break;
       case "hangs":
@@ -184,7 +207,7 @@ export class SimulatedHost implements HandlerHost {
       () => {
         if (this.running.has(run)) act();
       },
-      this.#process,
+      run.hasProcess ? null : this.#process,
       true,
     );
   }

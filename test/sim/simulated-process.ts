@@ -57,6 +57,11 @@ export class SimulatedProcess implements Caller {
     return this.#originMs + (this.simulation.world.nowMs - this.bornAtMs) * this.#rate;
   }
 
+  /** How long the world takes for what this machine's clock counts so. */
+  worldMs(monotonicMs: number): number {
+    return monotonicMs / this.#rate;
+  }
+
   heldUntilMs(onThread: boolean): number {
     return onThread ? this.pausedUntilMs : Math.max(this.pausedUntilMs, this.blockedUntilMs);
   }

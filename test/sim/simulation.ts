@@ -30,7 +30,7 @@ export class Simulation {
     this.world = new World(plan.seed, options.keepTrace);
     this.database = new MemoryDatabase(() => this.world.databaseNowMs());
     this.store = createMemoryStore(this.database, { ring: (topic) => this.ring(topic) });
-    declareTypes(this.database, { revision: 1, narrow: plan.settings.narrow });
+    declareTypes(this.database, { revision: 1, ...plan.settings });
     this.faults = new FaultDriver(this);
     this.health = new Health({ slots: plan.settings.slots, blindMs: 3 * plan.settings.recoveryMs + 1_000 });
     this.slots = new Slots(this);
