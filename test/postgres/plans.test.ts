@@ -6,6 +6,7 @@ import {
   LOCK_OWNED_KEYS,
   TAKE_FREE_KEYS,
 } from "../../runtime/adapters/postgres/concurrency-statements.ts";
+import { CLAIM_DELIVERIES, DEFER_DELIVERIES } from "../../runtime/adapters/postgres/delivery-statements.ts";
 import {
   CLAIM_JOBS,
   CLAIM_RECOVERED_JOB,
@@ -119,6 +120,8 @@ it("no statement of a job's way reads more than it takes", async () => {
   const statements: Readonly<Record<string, readonly [string, readonly unknown[]]>> = {
     claim: [CLAIM_JOBS, FROM_START],
     claimRecovered: [CLAIM_RECOVERED_JOB, FROM_START],
+    claimDeliveries: [CLAIM_DELIVERIES, pairs],
+    deferDeliveries: [DEFER_DELIVERIES, [...pairs.slice(1), each(5)]],
     countTaken: [COUNT_TAKEN, ["q1"]],
     succeed: [FINISH_SUCCEEDED, [...pairs, each("1"), each(null), each(5), each(1), [1], ["b"], [1]]],
     retry: [
