@@ -36,7 +36,8 @@ export async function openOtherFiles(
   };
 }
 
-async function openFolder(io: CommandIo, root: string, against: string) {
+/** The folder that a name stands for: itself, or a commit written to a temporary one. */
+export async function openFolder(io: CommandIo, root: string, against: string) {
   if (!against.startsWith(GIT_PREFIX)) {
     const folder = resolve(io.cwd, against);
     await expectProject(folder);
@@ -59,7 +60,8 @@ async function expectProject(folder: string): Promise<void> {
   if (found === null || !found.isFile()) throw projectMissing(folder);
 }
 
-function expectReady(look: Look, against: string): Look & { readonly kind: "ready" } {
+/** Throws TURNO_PROJECT_INVALID for files with problems. */
+export function expectReady(look: Look, against: string): Look & { readonly kind: "ready" } {
   if (look.kind === "ready") return look;
   const errors = look.problems.filter(({ severity }) => severity === "error");
   const [first] = errors;

@@ -7,6 +7,7 @@ import { VERSION } from "../version.ts";
 import type { ReconcileOptions, ReconcileSession } from "./commands/plan.ts";
 import { openDatabaseAddress } from "./database-address.ts";
 import type { CommandIo } from "./io.ts";
+import { openSource } from "./open-source.ts";
 import { openProcessLogger } from "./process-logger.ts";
 import { openProject } from "./project.ts";
 
@@ -29,7 +30,12 @@ export async function openReconcile(io: CommandIo, options: ReconcileOptions): P
     await close();
     throw error;
   }
-  const look = lookOptions({ root: project.paths.root, loadProject: project.load, logger });
+  const opening = options.fromSource === true ? openSource(io, project, logger) : null;
+  const source = await opening?.catch(async (error: unknown) => {
+    await close();
+    throw error;
+  });
+  const look = source?.look ?? lookOptions({ root: project.paths.root, loadProject: project.load, logger });
   return {
     source: look.source,
     look: createLook(look),
@@ -37,6 +43,9 @@ export async function openReconcile(io: CommandIo, options: ReconcileOptions): P
     doorbell: stores.doorbell,
     appliedBy: `${hostname()} turno apply`,
     version: VERSION,
-    close,
+    async close() {
+      await source?.close();
+      await close();
+    },
   };
 }

@@ -8,6 +8,8 @@ import { addApplyCommand } from "./commands/apply.ts";
 import { addBackfillCommand } from "./commands/backfill.ts";
 import { addCalendarCommand } from "./commands/calendar.ts";
 import { addDatabaseCommands } from "./commands/database.ts";
+import { addDiffCommand } from "./commands/diff.ts";
+import { addDriftCommand } from "./commands/drift.ts";
 import { addFleetCommands } from "./commands/fleet.ts";
 import { addFmtCommand } from "./commands/fmt.ts";
 import { addInitCommand } from "./commands/init.ts";
@@ -30,6 +32,7 @@ import { openClient } from "./open-client.ts";
 import { openHistory } from "./open-history.ts";
 import { openOtherFiles } from "./open-other-files.ts";
 import { openReconcile } from "./open-reconcile.ts";
+import { openSides } from "./open-sides.ts";
 import { openSync } from "./open-sync.ts";
 import { loadBy, projectRoot } from "./project.ts";
 
@@ -72,6 +75,8 @@ function buildProgram(io: CommandIo, setExitCode: (code: ExitCode) => void): Com
     files: (options) => openOtherFiles(io, options),
   });
   addApplyCommand(program, io, setExitCode, reconcile);
+  addDriftCommand(program, io, setExitCode, reconcile);
+  addDiffCommand(program, io, setExitCode, (options) => openSides(io, options));
   addSchemaCommand(program, io, setExitCode);
   addNextCommand(program, io, setExitCode, findSchedule, () => new Date());
   addCalendarCommand(program, io, setExitCode, () => new Date());

@@ -1,3 +1,4 @@
+import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type GitServer, startGitServer } from "../support/git-server.ts";
@@ -16,6 +17,13 @@ afterEach(async () => {
 
 const schedule = (cron: string, timeZone = "Europe/Berlin") =>
   `apiVersion: turno/v1\nkind: Schedule\nmetadata: { name: night }\nspec: { job: greet, cron: "${cron}", timeZone: ${timeZone}, payload: { name: Ada } }\n`;
+
+async function query(statement: string): Promise<void> {
+  const client = new pg.Client(database.address);
+  await client.connect();
+  await client.query(statement);
+  await client.end();
+}
 
 async function apply(cron: string): Promise<void> {
   await project.write("turno.yaml", PROJECT);
@@ -69,6 +77,47 @@ describe("turno rollback", () => {
     expect((await project.run("rollback", "one", "--yes")).code).toBe(64);
     const unknown = await project.run("rollback", "9", "--yes");
     expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining("TURNO_REVISION_UNKNOWN") });
+  });
+});
+
+describe("turno drift and turno diff", () => {
+  it("show what is in force and not in the files, and what was done by hand", async () => {
+    await apply("0 2 * * *");
+    expect(await project.run("drift")).toMatchObject({ code: 0, out: expect.stringMatching(/^No drift: revision 1/) });
+    await project.run("pause", "night", "--reason", "audit");
+    await query('update turno.recurring_jobs set spec = spec || \'{"misfirePolicy": "all"}\'');
+    await project.write("turno.d/night.yaml", schedule("0 4 * * *"));
+    const { code, out } = await project.run("drift");
+    expect(code).toBe(2);
+    expect(out).toMatch(
+      /^revision 1 is in force\nIn the files and not in force:\n {2}Schedule\/night 02:00 → 04:00 Europe\/Berlin\n/,
+    );
+    expect(out).toMatch(
+      /By hand:\n {2}Schedule\/night was edited in the database\nPaused:\n {2}Schedule\/night by .*: audit\n$/,
+    );
+  });
+
+  it("compare revisions with each other and with files", async () => {
+    await apply("0 2 * * *");
+    await apply("0 3 * * *");
+    const revisions = await project.run("diff", "1", "2");
+    expect(revisions.code).toBe(2);
+    expect(revisions.out).toMatch(/~ Schedule\/night\n {4}\/spec\/cron {2}0 2 \* \* \* → 0 3 \* \* \*\n/);
+    expect(await project.run("diff", "2", ".")).toMatchObject({ code: 0 });
+    expect((await project.run("diff", "9", ".")).err).toContain("TURNO_REVISION_UNKNOWN");
+  });
+
+  it("count a guard's refusal as one, in the plan and the apply", async () => {
+    await apply("0 2 * * *");
+    await project.write(
+      "turno.yaml",
+      PROJECT.replace("timeZone: UTC", "timeZone: UTC, sync: { guard: { maxDeletes: 0 } }"),
+    );
+    await project.run("apply", "--yes");
+    await project.write("turno.d/night.yaml", "apiVersion: turno/v1\nkind: Queue\nmetadata: { name: default }\n");
+    expect((await project.run("plan")).out).toMatch(/an apply would be refused: expected at most 0 objects/);
+    expect(await project.run("apply", "--yes")).toMatchObject({ code: 3 });
+    expect(await project.run("apply", "--yes", "--confirm-deletes")).toMatchObject({ code: 0 });
   });
 });
 

@@ -53,6 +53,33 @@ from turno.revisions r
 join turno.sources s on s.name = r.source
 where r.number = $1`;
 
+/** Rows that workers and the scheduler run by and that are not what the objects in force say. */
+export const READ_EDITED = `
+select 'Schedule' as kind, coalesce(o.name, r.name) as name,
+  case when r.name is null then 'missing' when o.name is null then 'undeclared' else 'edited' end as what
+from (select name, spec from turno.objects where kind = 'Schedule' and removed_in is null) as o
+full join turno.recurring_jobs r on r.name = o.name
+where r.name is null or o.name is null or r.spec is distinct from o.spec
+union all
+select 'Queue', o.name, case when q.name is null then 'missing' else 'edited' end
+from turno.objects o
+left join turno.queues q on q.name = o.name
+where o.kind = 'Queue' and o.removed_in is null
+  and (q.name is null or q.concurrency is distinct from (o.spec ->> 'concurrency')::integer
+    or q.declared_suspended is distinct from (o.spec ->> 'suspend')::boolean)
+union all
+select 'Job', v.name, case when t.name is null or t.removed then 'missing' else 'edited' end
+from turno.job_type_versions v
+left join turno.job_types t on t.name = v.name
+where v.removed_in is null and (t.name is null or t.removed or t.definition_hash <> v.definition_hash)
+order by 1, 2`;
+
+export const READ_PAUSES = `
+select kind, name, paused_by as "by", reason, until
+from turno.overlays
+where until is null or until > now()
+order by kind, name`;
+
 /** $1 the revision whose objects are meant. */
 export const READ_OBJECTS_OF = `
 select kind, name, labels, description, spec, file, line

@@ -4,6 +4,7 @@ import type { Json } from "../../core/json.ts";
 import type {
   AppliedSchedule,
   AppliedState,
+  Drift,
   RevisionStore,
   RevisionSummary,
   RevisionWrites,
@@ -49,6 +50,13 @@ export function createRevisionStore(database: Database): RevisionStore {
       );
       return rows.map((row) => ({ ...toRevision(row), changes: row.changes }));
     },
+
+    loadDrift: () =>
+      database.transaction(async (query) => {
+        await query(statements.READ_ONE_MOMENT);
+        const edited = await query<Drift["edited"][number]>(statements.READ_EDITED);
+        return { edited, pauses: await query<Drift["pauses"][number]>(statements.READ_PAUSES) };
+      }),
 
     loadRevisionContent: (number) =>
       database.transaction(async (query) => {

@@ -1,16 +1,19 @@
 import type { Command } from "commander";
 import { formatReport } from "../../config/report.ts";
 import { parseDuration } from "../../core/duration.ts";
+import type { ErrorCode } from "../../core/error-codes.ts";
 import { TurnoError } from "../../core/errors.ts";
 import { printable } from "../../core/printable.ts";
 import type { AppliedState, ProjectSource, RevisionStore } from "../../protocol/ports/revisions.ts";
 import type { Doorbell } from "../../protocol/ports/transport.ts";
 import { isOwnedByOther, removesEverything } from "../../reconcile/apply.ts";
 import { diffFires, type FireDiff } from "../../reconcile/fire-diff.ts";
+import { findRefusals } from "../../reconcile/guards.ts";
 import type { Look } from "../../reconcile/look.ts";
 import { hasChanges, type Plan, planChanges } from "../../reconcile/plan.ts";
 import { renderPlanMarkdown } from "../../reconcile/plan-markdown.ts";
 import { renderPlan } from "../../reconcile/plan-text.ts";
+import { findRenames, renameApplied } from "../../reconcile/renames.ts";
 import { countMisfits } from "../../reconcile/waiting-payloads.ts";
 import { parseInstant } from "../../time/next-fire.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
@@ -35,6 +38,8 @@ export interface ReconcileOptions {
   readonly dir: string | undefined;
   /** Where the embedded database's state lies, as of `turno up --data`. */
   readonly data: string | undefined;
+  /** The files of the declared source instead of the folder's own. */
+  readonly fromSource?: boolean;
 }
 
 export type OpenReconcile = (options: ReconcileOptions) => Promise<ReconcileSession>;
@@ -141,7 +146,9 @@ export function diffPreparedFires(
   },
 ): FireDiff {
   const from = span.from ?? applied.now;
-  return diffFires({ desired: look.desired, applied, from, to: new Date(from.getTime() + span.lengthMs) });
+  // A renamed schedule's fires are the same ones.
+  const renamed = renameApplied(applied, findRenames(look.desired, applied));
+  return diffFires({ desired: look.desired, applied: renamed, from, to: new Date(from.getTime() + span.lengthMs) });
 }
 
 export interface PreparedPlan {
@@ -177,7 +184,7 @@ async function prepareComparison(session: OtherFiles, io: CommandIo, json: boole
   return { look, applied, plan: planChanges(look.desired, applied) };
 }
 
-async function takeLook(
+export async function takeLook(
   session: Pick<OtherFiles, "look" | "version">,
   io: CommandIo,
   json: boolean,
@@ -212,13 +219,22 @@ function guardWarnings(
       "the includes match no file, which would remove every declared object: an apply needs --confirm-deletes.",
     );
   }
+  for (const { message, hint } of findRefusals(desired, applied)) {
+    warnings.push(`an apply would be refused: ${message}${hint === null ? "" : ` (${hint})`}.`);
+  }
   return warnings;
 }
 
 /** Guards that a person can lift, and a base that moved: nothing failed, nothing was applied. */
 export function isRefusal(error: unknown): error is TurnoError {
-  return (
-    error instanceof TurnoError &&
-    (error.code === "TURNO_SOURCE_STALE" || error.code === "TURNO_SOURCE_OWNED" || error.code === "TURNO_INCLUDE_EMPTY")
-  );
+  return error instanceof TurnoError && REFUSALS.includes(error.code);
 }
+
+const REFUSALS: readonly ErrorCode[] = [
+  "TURNO_SOURCE_STALE",
+  "TURNO_SOURCE_OWNED",
+  "TURNO_INCLUDE_EMPTY",
+  "TURNO_GUARD_DELETES",
+  "TURNO_GUARD_FIRES",
+  "TURNO_GUARD_PROTECTED",
+];

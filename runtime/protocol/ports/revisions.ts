@@ -252,6 +252,23 @@ export interface SyncRecord extends Pick<SyncStatus, "source" | "ok" | "revision
   readonly staleAfterMs: number;
 }
 
+/** What differs from the revision in force, and not by an apply. */
+export interface Drift {
+  /** Rows that somebody edited, removed or added in the database. */
+  readonly edited: readonly {
+    readonly kind: ObjectKind;
+    readonly name: string;
+    readonly what: "edited" | "missing" | "undeclared";
+  }[];
+  readonly pauses: readonly {
+    readonly kind: "Schedule" | "Queue";
+    readonly name: string;
+    readonly by: string;
+    readonly reason: string | null;
+    readonly until: Date | null;
+  }[];
+}
+
 /** The revisions of an installation. */
 export interface RevisionStore {
   loadApplied(): Promise<AppliedState>;
@@ -265,6 +282,8 @@ export interface RevisionStore {
   findRevision(request: { readonly source: string; readonly contentHash: string }): Promise<RevisionSummary | null>;
   /** Newest first; only those before a number where one is given. */
   listRevisions(page: { readonly before: number | null; readonly limit: number }): Promise<readonly RevisionRecord[]>;
+  /** What was changed past the files. */
+  loadDrift(): Promise<Drift>;
   /** Null: there is no such revision. */
   loadRevisionContent(number: number): Promise<RevisionContent | null>;
   /** A bundle's code. */
