@@ -7,6 +7,7 @@ import { join } from "node:path";
 const { installPackages } = await import("./install.mjs");
 const { buildDist } = await import("./build-dist.mjs");
 const { provideChromium } = await import("./chromium.mjs");
+const { provideTestServices } = await import("./test-services.mjs");
 const { packageProgram, reportFailure, requireWritable, run } = await import("./project.mjs");
 
 const total = { passed: 0, failed: 0, skipped: 0 };
@@ -16,6 +17,7 @@ try {
   await installPackages();
   await buildDist();
   const chromium = await provideChromium();
+  await provideTestServices();
   await check("Lint and format", ["@biomejs/biome/bin/biome", "check", "."]);
   await check("Types", ["typescript/bin/tsc", "-p", "tsconfig.json", "--noEmit"]);
   await runTests(chromium);

@@ -49,9 +49,9 @@ export async function openRabbitBroker(options: RabbitBrokerOptions): Promise<Br
     installation,
     logger,
     confirmMs,
-    onSilence() {
+    onSilence(reason) {
       // One that is blocked will tell when it goes on.
-      if (publishing.condition().state !== "blocked") publishing.reset("it confirmed nothing in time");
+      if (publishing.condition().state !== "blocked") publishing.reset(reason);
     },
   });
   const publishing = openLink({

@@ -18,10 +18,11 @@ export function explainRefusal(error: unknown, address: string): TurnoError {
     }
     return failure("TURNO_BROKER_ACCESS", `refused access: ${text}`, "Give the user the rights of docs/operations.md.");
   }
-  if (/vhost .*not found|access to vhost/.test(text)) {
+  // The client does not pass on why the broker ended the opening of the virtual host.
+  if (/vhost .*not found|access to vhost|Expected ConnectionOpenOk/.test(text)) {
     return failure(
       "TURNO_BROKER_ACCESS",
-      `does not let the user into the virtual host: ${text}`,
+      "has no such virtual host, or does not let the user into it",
       "Make the virtual host with rabbitmqctl add_vhost and give the user its rights with rabbitmqctl set_permissions.",
     );
   }

@@ -13,8 +13,8 @@ export interface PublisherOptions {
   readonly logger: Logger;
   /** What is not confirmed by then is of unknown outcome. */
   readonly confirmMs: number;
-  /** Called when the broker confirmed nothing in time although it is not blocked. */
-  onSilence(): void;
+  /** Called when the connection is of no more use, with why. */
+  onSilence(reason: string): void;
 }
 
 /** A text that nobody could read, with why. */
@@ -89,7 +89,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       let open = messages.length;
       const timer = setTimeout(() => {
         finish();
-        options.onSilence();
+        options.onSilence("it confirmed nothing in time");
       }, options.confirmMs);
       const finish = (): void => {
         clearTimeout(timer);
@@ -144,10 +144,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
       };
       confirms.on("return", ({ properties }) => next.returned.add(String(properties.messageId)));
       confirms.on("error", (error) => logger.debug("a channel was closed", { error: describeError(error) }));
-      // Without its channel a connection publishes nothing: another one is made.
-      confirms.once("close", () => {
-        if (session === next) options.onSilence();
-      });
+      // Without its channel a connection publishes nothing: another one is made, unless it has ended with the channel.
+      confirms.once("close", () => setImmediate(() => session === next && options.onSilence("its channel was closed")));
       session = next;
       for (const queue of [names.error, names.deadLetter]) await declare(next, queue);
     },
