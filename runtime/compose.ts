@@ -14,6 +14,7 @@ import { createExecutionStore } from "./adapters/postgres/execution-store.ts";
 import { createFireHistory } from "./adapters/postgres/fire-history.ts";
 import { createJobStore } from "./adapters/postgres/job-store.ts";
 import { createLeaseStore } from "./adapters/postgres/lease-store.ts";
+import { createMetricsQueries } from "./adapters/postgres/metrics-queries.ts";
 import { createOutboxStore } from "./adapters/postgres/outbox-store.ts";
 import { createPanelQueries } from "./adapters/postgres/panel-queries.ts";
 import { createPauseStore } from "./adapters/postgres/pause-store.ts";
@@ -24,6 +25,7 @@ import { checkSchema } from "./adapters/postgres/schema-range.ts";
 import { createSlaStore } from "./adapters/postgres/sla-store.ts";
 import { createWorkerStore } from "./adapters/postgres/worker-store.ts";
 import { systemClock } from "./adapters/system/clock.ts";
+import { createEventCounters } from "./adapters/system/event-counters.ts";
 import { createEventLog } from "./adapters/system/event-log.ts";
 import { systemIds } from "./adapters/system/ids.ts";
 import { systemRandom } from "./adapters/system/random.ts";
@@ -34,6 +36,7 @@ import { type CompiledPayloadSchema, compilePayloadSchema, createPayloadValidato
 import { describeError } from "./core/errors.ts";
 import type { Json } from "./core/json.ts";
 import type { Logger } from "./core/logger.ts";
+import type { ProcessFigures } from "./protocol/ports/metrics.ts";
 import type { HealthCheck } from "./protocol/ports/panel.ts";
 import type { ProjectSnapshot } from "./protocol/ports/revisions.ts";
 import { createLook, type LookOptions } from "./reconcile/look.ts";
@@ -92,6 +95,7 @@ export function openStores({ address, role, poolSize, logger }: StoreOptions) {
     revisions: createRevisionStore(database),
     outbox: createOutboxStore(database),
     panel: createPanelQueries(panelDatabase),
+    metrics: createMetricsQueries(panelDatabase),
     history: createFireHistory(database, doorbell),
     async close(): Promise<void> {
       await doorbell.close();
@@ -125,6 +129,7 @@ export function composeWebApp({
     pauses: createPauses(stores.pauses),
     revisions: createRevisionDesk({ store: stores.revisions, doorbell: stores.doorbell }),
     panel: stores.panel,
+    metrics: stores.metrics,
     history: stores.history,
     forecastFires: (spec, { after, until, limit }) => firesBetween(spec.timing, after, until, limit),
     health: async () => ({ database: await checkDatabase(stores, logger), ...checkTransport(transport) }),
@@ -197,7 +202,7 @@ export interface WorkerOptions {
 /** The worker role: runs jobs, and leads scheduling, recovery and clean-up when elected. */
 export async function startWorker(
   options: WorkerOptions,
-): Promise<{ readonly role: WorkerRole; stop(): Promise<void> }> {
+): Promise<{ readonly role: WorkerRole; readonly readFigures: () => ProcessFigures; stop(): Promise<void> }> {
   const { stores, transport, settings, logger } = options;
   await checkSchema(stores.database);
   await stores.cleanup.preparePartitions();
@@ -218,6 +223,7 @@ export async function startWorker(
     logger,
   });
   const id = systemIds.workerId();
+  const observer = createEventCounters(createEventLog(logger));
   const role = await startWorkerRole({
     info: { id, name: `${hostname()}-${id.slice(-4)}`, host: hostname(), pid: process.pid, version: VERSION },
     store: {
@@ -239,10 +245,11 @@ export async function startWorker(
     wallMs: () => Date.now(),
     clock: systemClock,
     random: systemRandom,
-    observer: createEventLog(logger),
+    observer,
   });
   return {
     role,
+    readFigures: observer.read,
     async stop() {
       await role.stop();
       ending.abort();
@@ -251,19 +258,34 @@ export async function startWorker(
   };
 }
 
-/** The health checks of a worker, which has no API: 503 while the database does not hear it, leases cannot be renewed or its broker is away. */
+/** The health checks and metrics of a worker, which has no API: 503 while the database does not hear it, leases cannot be renewed or its broker is away. */
 export async function startWorkerHealth(options: {
   /** Null: the worker has not started yet. */
   readonly readiness: () => ReturnType<WorkerRole["readiness"]> | null;
   readonly transport: () => OpenedTransport;
+  /** Absent: the worker has no metrics. */
+  readonly monitoring?: {
+    readonly stores: Pick<Stores, "metrics">;
+    readonly readFigures: () => ProcessFigures | null;
+    readonly settings: Pick<RuntimeSettings["api"], "keys">;
+  };
   readonly host: string;
   readonly port: number;
   readonly logger: Logger;
 }): Promise<WebServer> {
-  const { readiness, transport, host, port, logger } = options;
+  const { readiness, transport, monitoring, host, port, logger } = options;
   const check = (up: boolean): HealthCheck => ({ status: up ? "up" : "down", detail: null });
   const app = createHealthApp({
     logger,
+    ...(monitoring === undefined
+      ? {}
+      : {
+          monitoring: {
+            metrics: monitoring.stores.metrics,
+            readProcess: monitoring.readFigures,
+            keys: parseApiKeys(monitoring.settings.keys),
+          },
+        }),
     health: async () => {
       const { database, leases } = readiness() ?? { database: false, leases: true };
       return { database: check(database), leases: check(leases), ...checkTransport(transport()) };

@@ -13,6 +13,7 @@ import { addScheduleRoutes } from "./api/schedules.ts";
 import { type ApiKeys, allows, presentedKey } from "./auth.ts";
 import { createEventStreams } from "./events.ts";
 import { createLiveFeed } from "./live.ts";
+import { addMetrics } from "./metrics.ts";
 import { addPanelRoutes, renderProblem } from "./panel/routes.tsx";
 import type { WebEnv, WebPorts } from "./ports.ts";
 import { ProblemError, problemResponse, toProblem } from "./problem.ts";
@@ -39,7 +40,11 @@ export function createWebApp(ports: WebPorts): Hono<WebEnv> {
   app.use(sameOriginWrites(settings.allowedOrigins));
   addPublicRoutes(app, ports);
   addGitHook(app, ports);
-  if (keys !== null) app.use("/api/*", expectKey(keys));
+  if (keys !== null) {
+    app.use("/api/*", expectKey(keys));
+    app.use("/metrics", expectKey(keys));
+  }
+  if (ports.metrics !== undefined) addMetrics(app, { metrics: ports.metrics });
   addJobRoutes(app, ports, actions);
   addReadingRoutes(app, ports, actions, streams);
   addScheduleRoutes(app, ports);
@@ -64,7 +69,13 @@ export function createWebApp(ports: WebPorts): Hono<WebEnv> {
 }
 
 function isForPrograms(path: string): boolean {
-  return path === "/api" || path.startsWith("/api/") || path.startsWith("/hooks/") || path.startsWith("/health/");
+  return (
+    path === "/api" ||
+    path.startsWith("/api/") ||
+    path.startsWith("/hooks/") ||
+    path.startsWith("/health/") ||
+    path === "/metrics"
+  );
 }
 
 function allowOrigins(origins: readonly string[]): MiddlewareHandler<WebEnv> {
@@ -77,7 +88,8 @@ function allowOrigins(origins: readonly string[]): MiddlewareHandler<WebEnv> {
   });
 }
 
-function expectKey(keys: ApiKeys): MiddlewareHandler<WebEnv> {
+/** Asks for a key whose scope covers the method. */
+export function expectKey(keys: ApiKeys): MiddlewareHandler<WebEnv> {
   return async (c, next) => {
     const key = presentedKey(c.req.raw.headers);
     const client = key === null ? null : keys.authenticate(key);

@@ -2,6 +2,7 @@ import type { Logger } from "../runtime/core/logger.ts";
 import type { FireHistory } from "../runtime/protocol/ports/fire-history.ts";
 import type { JobIntake } from "../runtime/protocol/ports/intake.ts";
 import type { JobStore } from "../runtime/protocol/ports/jobs.ts";
+import type { MetricsQueries } from "../runtime/protocol/ports/metrics.ts";
 import type { ForecastFires, HealthReport, PanelQueries } from "../runtime/protocol/ports/panel.ts";
 import type { Pauses } from "../runtime/protocol/ports/pauses.ts";
 import type { RevisionDesk } from "../runtime/protocol/ports/revisions.ts";
@@ -20,6 +21,8 @@ export interface WebPorts {
   readonly history: Pick<FireHistory, "loadSchedule" | "listRecords">;
   readonly forecastFires: ForecastFires;
   readonly health: () => Promise<HealthReport>;
+  /** Absent: there is no `/metrics`. */
+  readonly metrics?: MetricsQueries;
   /** Null: no keys; then only loopback host names are answered. */
   readonly keys: ApiKeys | null;
   /** What a host of repositories signs its calls with; null or absent: none are taken. */

@@ -20,7 +20,6 @@ import {
 import type { RuntimeSettings } from "../../config/objects.ts";
 import { describeError, TurnoError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
-import type { WorkerRole } from "../../services/worker-role.ts";
 import { findUp, openDatabaseAddress } from "../database-address.ts";
 import type { CommandIo } from "../io.ts";
 import { openSource } from "../open-source.ts";
@@ -95,15 +94,20 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
       await using bundles = await openBundlesDir(paths.bundles, role.logger);
       // Beside a running `up` its API is what samples ask.
       const apiUrl = io.env.TURNO_API_URL ?? (await findUp(paths, io.signal).catch(() => null))?.url ?? null;
-      let started: WorkerRole | null = null;
+      let started: Awaited<ReturnType<typeof startWorker>> | null = null;
       let opened = NO_TRANSPORT;
-      const readiness = () => started?.readiness() ?? null;
+      const readiness = () => started?.role.readiness() ?? null;
       const health =
         healthPort === null
           ? null
           : await startWorkerHealth({
               readiness,
               transport: () => opened,
+              monitoring: {
+                stores: role.stores,
+                readFigures: () => started?.readFigures() ?? null,
+                settings: declared.api,
+              },
               host: options.healthHost,
               port: healthPort,
               logger: role.logger,
@@ -127,7 +131,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
           ...(apiUrl === null ? {} : { TURNO_API_URL: apiUrl }),
         },
       });
-      started = worker.role;
+      started = worker;
       const served = settings.worker.queues.map((queue) => `${queue.name}×${queue.concurrency}`).join(" ");
       announce(io, { kind: "ready", url: null }, `the worker serves ${served}${whereHealth(health)}`);
       await stopRequested(io.signal);
