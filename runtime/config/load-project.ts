@@ -1,6 +1,7 @@
 import { describeError } from "../core/errors.ts";
 import { compileGlobs, describeBadGlob } from "../core/glob.ts";
 import type { JsonObject } from "../core/json.ts";
+import { RULES_FILE } from "../core/project-files.ts";
 import { isTimeZone } from "../time/time-zone.ts";
 import { readCalendar } from "./calendar-rules.ts";
 import { checkDocument, type Envelope, problemAt, readEnvelope, type ValidDocument } from "./documents.ts";
@@ -25,7 +26,7 @@ import { type Environment, overrideRuntime, readRuntimeDocument } from "./runtim
 import { readSchedule } from "./schedule-rules.ts";
 import { isMapping } from "./schema-walk.ts";
 import { checkSource } from "./source-settings.ts";
-import { checkTeamRules, RULES_FILE } from "./team-rules.ts";
+import { checkTeamRules } from "./team-rules.ts";
 
 export interface LoadProjectOptions {
   /** Whether a file below the project's root is there, for handlers; absent: not checked. */

@@ -1,5 +1,6 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Json, JsonObject } from "../core/json.ts";
+import { RULES_FILE } from "../core/project-files.ts";
 import { problemAt, type ValidDocument } from "./documents.ts";
 import { compileExpression, type Expression } from "./expression.ts";
 import { type LoadedDocument, loadFile } from "./load.ts";
@@ -8,9 +9,6 @@ import { describeValue, type Problem } from "./problems.ts";
 import { RULES_SCHEMA } from "./rules-schema.generated.ts";
 import { translateErrors } from "./schema-problems.ts";
 import { isMapping } from "./schema-walk.ts";
-
-/** Where a team says what it asks of its declarations; there need not be one. */
-export const RULES_FILE = "turno.rules.yaml";
 
 /** One rule, ready to be asked. */
 interface TeamRule extends RuleDocument {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { loadProject } from "../../runtime/config/load-project.ts";
-import { RULES_FILE } from "../../runtime/config/team-rules.ts";
+import { RULES_FILE } from "../../runtime/core/project-files.ts";
 
 const PROJECT = `apiVersion: turno/v1
 kind: Project

@@ -243,6 +243,11 @@ describe("a hostile repository", () => {
     ["a link out of it", { "turno.d/x.yaml": link("/etc/passwd") }, /^turno\.d\/x\.yaml is a link that leaves/],
     ["a link upwards", { "turno.d/x.yaml": link("../../../etc/passwd") }, /^turno\.d\/x\.yaml is a link that leaves/],
     ["a link in place of the handlers", { handlers: link("/tmp") }, /^handlers is a link that leaves/],
+    [
+      "a link in place of the team's rules",
+      { "turno.rules.yaml": link("/dev/null") },
+      /^turno\.rules\.yaml is a link that/,
+    ],
     ["a link to a folder", { "turno.d/x.yaml": link("../handlers") }, /^turno\.d\/x\.yaml is a link to/],
     ["a link to another link", { "turno.d/x.yaml": link("y.yaml"), "turno.d/y.yaml": link("x.yaml") }, /is a link to/],
     [
@@ -262,7 +267,7 @@ describe("a hostile repository", () => {
     await expect(open().read(never)).rejects.toMatchObject({
       code: "TURNO_SOURCE_REFUSED",
       message: expect.stringMatching(reason),
-      position: { file: expect.stringMatching(/^(turno\.d|handlers)/) },
+      position: { file: expect.stringMatching(/^(turno\.(d|rules)|handlers)/) },
     });
   });
 

@@ -1,9 +1,9 @@
 import { constants, type Dirent } from "node:fs";
 import { type FileHandle, open, readdir, realpath, stat } from "node:fs/promises";
 import { join, posix, relative, resolve, sep } from "node:path";
-import { RULES_FILE } from "../../config/team-rules.ts";
 import { describeError, TurnoError } from "../../core/errors.ts";
 import { compileGlobs } from "../../core/glob.ts";
+import { RULES_FILE } from "../../core/project-files.ts";
 import { isLitter } from "./litter.ts";
 import { findFileReferences, type ProjectLayout, readLayout } from "./project-layout.ts";
 

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { TurnoError } from "../../core/errors.ts";
 import { compileGlobs } from "../../core/glob.ts";
 import type { Logger } from "../../core/logger.ts";
+import { RULES_FILE } from "../../core/project-files.ts";
 import type { ProjectSnapshot, ProjectSource, ProjectWatch } from "../../protocol/ports/revisions.ts";
 import type { GitAccess } from "./hardened-git.ts";
 import { readTree, type TreeRules } from "./project-tree.ts";
@@ -197,9 +198,10 @@ function stampOf({ commit, author, committedAt, message, confirms }: CommitFacts
 function rulesOf(projectFile: Buffer | null, { project }: GitSourceOptions): TreeRules {
   const { include, handlers } = project.readLayout(projectFile?.toString("utf8") ?? "");
   const globs = compileGlobs(include);
-  const goals = [...globs.bases, handlers, "turno.yaml"];
+  const own = ["turno.yaml", RULES_FILE];
+  const goals = [...globs.bases, handlers, ...own];
   return {
-    matters: (path) => path === "turno.yaml" || globs.matches(path) || path.startsWith(`${handlers}/`),
+    matters: (path) => own.includes(path) || globs.matches(path) || path.startsWith(`${handlers}/`),
     leadsTo: (path) => goals.some((goal) => goal === path || goal.startsWith(`${path}/`)),
     isLitter: project.isLitter,
   };
