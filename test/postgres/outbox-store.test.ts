@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { seededRandom } from "../../runtime/adapters/memory/seeded.ts";
 import { createExecutionStore } from "../../runtime/adapters/postgres/execution-store.ts";
 import { createJobStore } from "../../runtime/adapters/postgres/job-store.ts";
 import { TAKE_OUTBOX } from "../../runtime/adapters/postgres/outbox-statements.ts";
@@ -265,6 +266,46 @@ describe("the outbox on PostgreSQL", () => {
     );
     expect(rows).toEqual([{ messages: many.length, wrong: 0 }]);
     expect(await relay(database, "keep")).toHaveLength(many.length);
+  });
+});
+
+describe("the outbox in a storm", () => {
+  it("loses nothing and lets nothing start twice, with three relays, an unsure broker and every message delivered to two", async () => {
+    const random = seededRandom(41);
+    const published: BrokerMessage[] = [];
+    let inserting = true;
+    const inserters = Array.from({ length: 2 }, async () => {
+      const made: JobId[] = [];
+      for (let batch = 0; batch < 15; batch += 1) made.push(...(await insert(database, 1 + (batch % 5) * 7)));
+      return made;
+    });
+    const relays = Array.from({ length: 3 }, async () => {
+      const outbox = createOutboxStore(database);
+      let removed = 0;
+      while (inserting || (await outbox.readOutbox()).messages > 0) {
+        const batch = await outbox.relayBatch(20, async (messages) => {
+          published.push(...messages);
+          return messages.map(() => (random.next() < 0.2 ? "keep" : "remove"));
+        });
+        removed += batch?.removed ?? 0;
+      }
+      return removed;
+    });
+    const made = (await Promise.all(inserters)).flat();
+    inserting = false;
+    const removed = (await Promise.all(relays)).reduce((sum, count) => sum + count, 0);
+    expect(removed).toBe(made.length);
+    expect(published.length).toBeGreaterThan(made.length);
+
+    const claims = await Promise.all(
+      Array.from({ length: 2 }, () => {
+        const store = createExecutionStore({ database, logger: silentLogger, monotonicMs: () => performance.now() });
+        const worker = ids.workerId();
+        return published.map((message) => (message.kind === "dispatch" ? store.claimDelivery(worker, message) : null));
+      }).flat(),
+    );
+    const started = claims.flatMap((claim) => (claim === null || claim === "limited" ? [] : [claim.id]));
+    expect(started.toSorted()).toEqual(made.toSorted());
   });
 });
 
