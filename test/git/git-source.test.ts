@@ -125,6 +125,32 @@ describe("a branch that is followed", () => {
     await expect(wrong).rejects.not.toThrow(/token/);
   });
 
+  it("goes by ssh with the declared key and known hosts, takes no settings of the user's and asks nothing", async () => {
+    const commit = server.commit(FILES);
+    const programs = mkdtempSync(join(tmpdir(), "turno-ssh-"));
+    const said = join(programs, "said");
+    // Stands in for ssh: what it would run on the host runs here, below the server's folder.
+    const script = `#!/bin/sh\nprintf '%s\\n' "$@" > '${said}'\nexec git upload-pack '${server.folder}'\n`;
+    writeFileSync(join(programs, "ssh"), script, { mode: 0o755 });
+    const path = process.env.PATH;
+    process.env.PATH = `${programs}:${path}`;
+    try {
+      const access = {
+        ...{ url: "ssh://git@git.example.com/ops.git", token: null },
+        ...{ sshKeyFile: join(programs, "the key"), knownHostsFile: join(programs, "hosts") },
+      };
+      expect((await open({ access }).read(never)).provenance.commit).toBe(commit);
+    } finally {
+      process.env.PATH = path;
+    }
+    const options = readFileSync(said, "utf8").split("\n");
+    expect(options).toEqual(expect.arrayContaining(["-F", "/dev/null", "BatchMode=yes", "StrictHostKeyChecking=yes"]));
+    expect(options).toEqual(expect.arrayContaining(["-i", join(programs, "the key"), "IdentitiesOnly=yes"]));
+    expect(options).toContain(`UserKnownHostsFile=${join(programs, "hosts")}`);
+    expect(options).toContain("git@git.example.com");
+    rmSync(programs, { recursive: true });
+  });
+
   it("names a branch, a folder or a turno.yaml that is not there", async () => {
     server.commit({ "a.txt": "a" });
     await expect(open({ ref: "other" }).read(never)).rejects.toMatchObject({
