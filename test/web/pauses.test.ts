@@ -77,3 +77,46 @@ describe("pausing over the API", () => {
     expect((await open().post("/api/recurring-jobs/Not%20A%20Name/enable")).status).toBe(404);
   });
 });
+
+describe("pausing in the panel", () => {
+  it("keeps the reason and the end, by the key's name, and shows the schedule again", async () => {
+    const { app, asked } = openPanel();
+    const form = "reason=stock+taking&until=2026-12-24T18%3A00%3A00Z";
+    const response = await app.request("/schedules/nightly/pause", { method: "POST", ...formOf(form) });
+    expect([response.status, response.headers.get("location")]).toEqual([303, "/schedules/nightly"]);
+    expect(asked).toMatchObject([
+      { kind: "Schedule", name: "nightly", reason: "stock taking", until: new Date("2026-12-24T18:00:00Z") },
+    ]);
+    const resumed = await app.request("/schedules/nightly/resume", { method: "POST", ...formOf("") });
+    expect([resumed.status, resumed.headers.get("location")]).toEqual([303, "/schedules/nightly"]);
+  });
+
+  it("is refused without a reason, with an end that is no instant, and for a page of another site", async () => {
+    const { app, asked } = openPanel();
+    for (const form of ["", "reason=+", "reason=why&until=tomorrow"]) {
+      expect((await app.request("/schedules/nightly/pause", { method: "POST", ...formOf(form) })).status).toBe(422);
+    }
+    const foreign = formOf("reason=why", { origin: "https://evil.example" });
+    expect((await app.request("/schedules/nightly/pause", { method: "POST", ...foreign })).status).toBe(403);
+    expect(asked).toEqual([]);
+  });
+});
+
+function openPanel() {
+  const asked: PauseRequest[] = [];
+  const { app } = createTestApp({
+    pauses: {
+      async pause(request) {
+        asked.push(request);
+        const { by, reason, until } = request;
+        return { kind: "paused", pause: { by, reason, until, pausedAt: NOW } };
+      },
+      resume: async () => ({ kind: "resumed", nextFireAt: NOW }),
+    },
+  });
+  return { app, asked };
+}
+
+function formOf(body: string, headers: Record<string, string> = {}) {
+  return { body, headers: { "content-type": "application/x-www-form-urlencoded", ...headers } };
+}

@@ -108,6 +108,10 @@ describe("the page of a schedule", () => {
       declaredAt: null,
     };
     expect((await read("/schedules/nightly", app({ record: suspended }))).text).toContain("It is suspended");
+    const pause = { by: "maria", reason: "<b>audit</b>", pausedAt: NOW.toISOString(), until: null };
+    const paused = { now: NOW, schedule: schedule("nightly", { suspended: true, pause }), declaredAt: null };
+    const shown = (await read("/schedules/nightly", app({ record: paused }))).text;
+    expect(shown).toMatch(/Paused By maria Why .*audit.* Since .* Until it is resumed Resume/);
     const never = { now: NOW, schedule: schedule("nightly", { nextFireAt: null }), declaredAt: null };
     expect((await read("/schedules/nightly", app({ record: never }))).text).toContain("It never fires");
     expect((await read("/schedules/nightly", app({ record: null }))).status).toBe(404);

@@ -1,7 +1,7 @@
 import type { Context, Hono } from "hono";
 import { NAME_PATTERN } from "../../runtime/core/ids.ts";
-import type { JsonObject } from "../../runtime/core/json.ts";
-import type { PauseRequest, Pauses, PauseTarget } from "../../runtime/protocol/ports/pauses.ts";
+import type { Json, JsonObject } from "../../runtime/core/json.ts";
+import type { Pause, PauseRequest, Pauses, PauseTarget } from "../../runtime/protocol/ports/pauses.ts";
 import { expectNoBody, readJson } from "../body.ts";
 import { parseInstant } from "../instants.ts";
 import { addPath } from "../methods.ts";
@@ -19,28 +19,45 @@ export function addPauseRoutes(app: Hono<WebEnv>, { pauses }: { readonly pauses:
   ] as const) {
     addPath(app, `${path}/:name/disable`, {
       async post(c) {
-        const outcome = await pauses.pause({ ...readTarget(c, kind), ...(await readRequest(c)) });
-        if (outcome.kind === "not-found") throw notFound(kind);
-        if (outcome.kind === "over") throw invalid([{ pointer: "/until", detail: "expected an instant to come" }]);
-        return c.json(outcome.pause);
+        const body = c.req.header("content-type") === undefined ? {} : await readJson(c);
+        return c.json(await layPause(c, { pauses, kind, body }));
       },
     });
     addPath(app, `${path}/:name/enable`, {
       async post(c) {
-        const target = readTarget(c, kind);
         await expectNoBody(c);
-        const outcome = await pauses.resume(target);
-        if (outcome.kind === "not-found") throw notFound(kind);
-        if (outcome.kind === "not-paused") throw conflict(`The ${kind.toLowerCase()} ${target.name} is not paused.`);
-        if (outcome.kind === "suspended-in-files") {
-          throw conflict(
-            `The files suspend the ${kind.toLowerCase()} ${target.name}: set suspend: false there and apply it.`,
-          );
-        }
-        return c.json({ nextFireAt: outcome.nextFireAt });
+        return c.json({ nextFireAt: await takePauseAway(c, { pauses, kind }) });
       },
     });
   }
+}
+
+interface Asked {
+  readonly pauses: Pauses;
+  readonly kind: PauseTarget["kind"];
+}
+
+/** Pauses what the path names as the body says. Throws a problem for an unknown name or an invalid body. */
+export async function layPause(c: Context<WebEnv>, asked: Asked & { readonly body: Json }): Promise<Pause> {
+  const { pauses, kind, body } = asked;
+  const outcome = await pauses.pause({ ...readTarget(c, kind), ...readRequest(c, body) });
+  if (outcome.kind === "not-found") throw notFound(kind);
+  if (outcome.kind === "over") throw invalid([{ pointer: "/until", detail: "expected an instant to come" }]);
+  return outcome.pause;
+}
+
+/** Resumes what the path names; its next fire. Throws a problem where nothing is paused, or the files suspend it. */
+export async function takePauseAway(c: Context<WebEnv>, { pauses, kind }: Asked): Promise<Date | null> {
+  const target = readTarget(c, kind);
+  const outcome = await pauses.resume(target);
+  if (outcome.kind === "not-found") throw notFound(kind);
+  if (outcome.kind === "not-paused") throw conflict(`The ${kind.toLowerCase()} ${target.name} is not paused.`);
+  if (outcome.kind === "suspended-in-files") {
+    throw conflict(
+      `The files suspend the ${kind.toLowerCase()} ${target.name}: set suspend: false there and apply it.`,
+    );
+  }
+  return outcome.nextFireAt;
 }
 
 function readTarget(c: Context<WebEnv>, kind: PauseTarget["kind"]): PauseTarget {
@@ -50,8 +67,7 @@ function readTarget(c: Context<WebEnv>, kind: PauseTarget["kind"]): PauseTarget 
 }
 
 /** Without keys whoever asks says who they are; a key's name stands above that. */
-async function readRequest(c: Context<WebEnv>): Promise<Pick<PauseRequest, "by" | "reason" | "until">> {
-  const body = c.req.header("content-type") === undefined ? {} : await readJson(c);
+function readRequest(c: Context<WebEnv>, body: Json): Pick<PauseRequest, "by" | "reason" | "until"> {
   if (body === null || typeof body !== "object" || Array.isArray(body)) {
     throw invalid([{ pointer: "", detail: "expected an object" }]);
   }

@@ -3,6 +3,7 @@ import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { NAME_PATTERN } from "../../runtime/core/ids.ts";
 import type { ScheduleView, WorkerView } from "../../runtime/protocol/ports/panel.ts";
 import type { Actions } from "../actions.ts";
+import { layPause, takePauseAway } from "../api/pauses.ts";
 import { readName, scheduleNotFound } from "../api/schedules.ts";
 import { allows, createSessions, SESSION_MS, type Sessions } from "../auth.ts";
 import { readForm } from "../body.ts";
@@ -242,13 +243,13 @@ function belongsOnBoard(worker: WorkerView, now: Date): boolean {
 }
 
 function addButtons(app: Hono<WebEnv>, { ports, actions }: PanelParts, guard: (handle: Handle) => Handle): void {
-  const operate = (action: (c: Context<WebEnv>) => Promise<string>): Handle =>
+  const operate = (action: (c: Context<WebEnv>, form: ReadonlyMap<string, string>) => Promise<string>): Handle =>
     guard(async (c) => {
       if (!allows(c.get("client"), "operate")) {
         throw new ProblemError(403, "Your key may look, but not change anything.", { code: "TURNO_API_ACCESS" });
       }
-      await readForm(c);
-      const target = await action(c);
+      const form = await readForm(c);
+      const target = await action(c, form);
       const by = c.get("client")?.name ?? null;
       ports.logger.info("an operator acted in the panel", { action: c.req.path, by });
       return c.redirect(target, 303);
@@ -272,6 +273,20 @@ function addButtons(app: Hono<WebEnv>, { ports, actions }: PanelParts, guard: (h
     post: operate(async (c) => {
       await actions.remove(readJobId(c));
       return "/jobs";
+    }),
+  });
+  addPath(app, "/schedules/:name/pause", {
+    post: operate(async (c, form) => {
+      const until = form.get("until")?.trim() ?? "";
+      const body = { reason: form.get("reason")?.trim() ?? "", ...(until === "" ? {} : { until }) };
+      await layPause(c, { pauses: ports.pauses, kind: "Schedule", body });
+      return `/schedules/${encodeURIComponent(readName(c))}`;
+    }),
+  });
+  addPath(app, "/schedules/:name/resume", {
+    post: operate(async (c) => {
+      await takePauseAway(c, { pauses: ports.pauses, kind: "Schedule" });
+      return `/schedules/${encodeURIComponent(readName(c))}`;
     }),
   });
   addPath(app, "/schedules/:name/trigger", {

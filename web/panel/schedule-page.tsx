@@ -3,6 +3,7 @@ import type { FireRecord, ScheduleRecord } from "../../runtime/protocol/ports/fi
 import { describeFire } from "./fire-text.ts";
 import { timingText, tookText, wholeNumber } from "./format.ts";
 import { Counted, Declared, Instant } from "./marks.tsx";
+import { PausePanel } from "./pause-panel.tsx";
 
 /** Past fires and coming ones that the page of a schedule shows. */
 export const PAST_SHOWN = 50;
@@ -25,7 +26,7 @@ export function SchedulePage({ record, past, coming, mayOperate }: ScheduleFacts
     <>
       <div class="title">
         <h1>{name}</h1>
-        {schedule.suspended ? <span class="pill">suspended</span> : null}
+        {schedule.suspended ? <span class="pill">{schedule.pause ? "paused" : "suspended"}</span> : null}
         <span class="actions">
           <a class="button" href={`/jobs?schedule=${path}`}>
             Its jobs
@@ -78,6 +79,7 @@ export function SchedulePage({ record, past, coming, mayOperate }: ScheduleFacts
               </ul>
             )}
           </section>
+          <PausePanel path={`/schedules/${path}`} pause={schedule.pause ?? null} mayOperate={mayOperate} />
           <section class="panel" aria-labelledby="facts">
             <header>
               <h2 id="facts">Schedule</h2>
