@@ -4,10 +4,10 @@ import { FaultProxy } from "../../chaos/proxy.ts";
 import { openRabbitBroker, type RabbitBrokerOptions } from "../../runtime/adapters/rabbitmq/broker.ts";
 import { silentLogger } from "../../runtime/core/logger.ts";
 import type { BrokerProcess, BrokerUnderTest } from "../contract/broker-under-test.ts";
+import { passMoment } from "../support/services/passing-time.ts";
 
 const PREFIX = "turno-test";
 const NO_TLS = { ca: null, cert: null, key: null, serverName: null };
-const PASS_MS = 30;
 
 export interface RabbitUnderTest extends BrokerUnderTest {
   open(installation: string, options?: Partial<RabbitBrokerOptions>): Promise<BrokerProcess>;
@@ -64,7 +64,7 @@ export async function openRabbitUnderTest(url: string): Promise<RabbitUnderTest>
       processes.push({ process, proxy });
       return process;
     },
-    pass: () => new Promise((resolve) => setTimeout(resolve, PASS_MS)),
+    pass: passMoment,
     async putText(installation, queue, text) {
       channel.sendToQueue(`${PREFIX}.${installation}.${queue}`, Buffer.from(text));
     },
