@@ -88,7 +88,7 @@ export async function startCluster(): Promise<Cluster> {
     "turno.yaml": PROJECT,
     "turno.d/jobs.yaml": JOBS,
     "handlers/gate.ts": await here("../support/handlers/gate.ts"),
-    "handlers/note.ts": await here("./note.handler.ts"),
+    "handlers/note.ts": await here("../support/handlers/note.ts"),
   });
   const brokered: Record<string, string> = {
     TURNO_RUNTIME_BROKER_TRANSPORT: "rabbitmq",
