@@ -329,6 +329,20 @@ describe("guards", () => {
     expect((await store.loadApplied()).schedules.map(({ name }) => name)).toEqual(["s"]);
   });
 
+  it("hold a branch that points at a commit without files, and a folder that is not there changes nothing", async () => {
+    server.commit(files("0 1 * * *"));
+    const reconciler = await open();
+    await reconciler.syncOnce(never);
+    server.commit({ "turno.yaml": PROJECT }, { onto: null });
+    expect(await reconciler.syncOnce(never)).toMatchObject({ error: { code: "TURNO_INCLUDE_EMPTY" } });
+    expect(await status()).toMatchObject({ status: "Held" });
+    server.commit({ "README.md": "nothing here" }, { onto: null });
+    expect(await reconciler.syncOnce(never)).toMatchObject({ error: { code: "TURNO_PROJECT_MISSING" } });
+    const elsewhere = await open({ git: { path: "prod" } });
+    expect(await elsewhere.syncOnce(never)).toMatchObject({ error: { code: "TURNO_PROJECT_MISSING" } });
+    expect(await hourInForce()).toBe(1);
+  });
+
   it("hold a revision whose schedules would never fire again", async () => {
     server.commit(files("0 1 * * *", { "turno.yaml": guarded }));
     const reconciler = await open();
