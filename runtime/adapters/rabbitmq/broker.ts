@@ -95,7 +95,7 @@ export async function openRabbitBroker(options: RabbitBrokerOptions): Promise<Br
       return publisher.publish(messages);
     },
     subscribe(queue, prefetch, onDelivery) {
-      const subscription = createSubscription({
+      const subscription: RabbitSubscription = createSubscription({
         queue,
         names,
         declarations,
@@ -103,6 +103,7 @@ export async function openRabbitBroker(options: RabbitBrokerOptions): Promise<Br
         onDelivery,
         logger,
         putAside: publisher.publishError,
+        onEnd: () => subscriptions.delete(subscription),
       });
       subscriptions.add(subscription);
       consuming ??= consume();

@@ -22,6 +22,8 @@ export interface SubscriptionOptions {
   readonly logger: Logger;
   onDelivery(delivery: Delivery): void;
   putAside(message: UnreadableMessage): Promise<boolean>;
+  /** It was stopped, and nothing of it is open any more. */
+  onEnd(): void;
 }
 
 /** Consumes from one queue over whatever connection there is. */
@@ -184,6 +186,7 @@ export function createSubscription(options: SubscriptionOptions): RabbitSubscrip
   const finish = async (): Promise<void> => {
     const ended = epoch;
     epoch = null;
+    options.onEnd();
     if (ended !== null) await ended.channel.close().catch(() => {});
   };
   const stop = (): void => {
@@ -205,6 +208,7 @@ export function createSubscription(options: SubscriptionOptions): RabbitSubscrip
       model = null;
       epoch = null;
       cancelResize();
+      if (isStopped) options.onEnd();
     },
     prefetch(count) {
       allowed = count;
@@ -213,6 +217,7 @@ export function createSubscription(options: SubscriptionOptions): RabbitSubscrip
     },
     stop() {
       stop();
+      if (epoch === null || epoch.credit.open === 0) void finish();
       return Promise.resolve();
     },
     async end() {

@@ -25,11 +25,14 @@ export interface RabbitServer {
   remove(): Promise<void>;
 }
 
+/** For who set the variable, and wonders. */
+const OWN = "\nTests that restart or starve a broker always start one of their own.";
+
 /** Starts RabbitMQ, which takes about ten seconds. Fails with what to install where there is none. */
 export async function startRabbitServer(): Promise<RabbitServer> {
   const programs = findRabbitPrograms();
   const mapper = findOnPath("epmd");
-  if (programs === null || mapper === null) throw new Error(RABBITMQ_MISSING);
+  if (programs === null || mapper === null) throw new Error(RABBITMQ_MISSING + OWN);
   const folder = await mkdtemp(join(tmpdir(), "turno-rabbitmq-"));
   const block = await claimPorts();
   const ports = await freePorts(block, 4);
