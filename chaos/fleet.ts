@@ -11,14 +11,17 @@ const RESTART_MS = 500;
 export interface SlotSettings {
   readonly name: string;
   readonly proxy: FaultProxy;
+  /** Null: there is no broker. */
+  readonly brokerProxy: FaultProxy | null;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** One place for a process: killed and started again, its database connection always through the same proxy. */
+/** One place for a process: killed and started again, its connections always through the same proxies. */
 export class Slot {
   readonly name: string;
   readonly proxy: FaultProxy;
+  readonly brokerProxy: FaultProxy | null;
   readonly #settings: SlotSettings;
   readonly #program: readonly string[];
   readonly #folders: { readonly project: string; readonly logs: string };
@@ -38,6 +41,7 @@ export class Slot {
   }) {
     this.name = options.settings.name;
     this.proxy = options.settings.proxy;
+    this.brokerProxy = options.settings.brokerProxy;
     this.#settings = options.settings;
     this.#program = options.program;
     this.#folders = options.folders;

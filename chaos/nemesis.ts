@@ -3,6 +3,8 @@ import type { Databases } from "./databases.ts";
 import type { Slot } from "./fleet.ts";
 import { type LedgerWriter, monotonicUs } from "./ledger.ts";
 import type { Fault, FaultKind } from "./plan.ts";
+import type { FaultProxy } from "./proxy.ts";
+import type { Services } from "./services.ts";
 
 /** Longer than a graceful stop may take; after it the process is killed, and the ledger says so. */
 const STOP_LIMIT_MS = 40_000;
@@ -12,6 +14,8 @@ const WORKING_MS = 5_000;
 export interface NemesisPorts {
   readonly slots: ReadonlyMap<string, Slot>;
   readonly databases: Databases;
+  /** Null: the run is on PostgreSQL alone. */
+  readonly services: Services | null;
   readonly ledger: LedgerWriter;
   /** Brings a changed revision into force; rejects when the database does not answer. */
   readonly applyRevision: () => Promise<void>;
@@ -54,6 +58,7 @@ export class Nemesis {
     for (const slot of this.#ports.slots.values()) {
       slot.signal("SIGCONT", { andChildren: true });
       await slot.proxy.setMode({ kind: "pass" });
+      await slot.brokerProxy?.setMode({ kind: "pass" });
       slot.start();
     }
     if (this.#failure !== null) throw this.#failure;
@@ -64,7 +69,8 @@ export class Nemesis {
     if (targets.some((target) => this.#busy.has(target))) return;
     // A process that has not come up yet has nothing to lose; most faults are for those that work.
     const target = "slot" in fault ? this.#ports.slots.get(fault.slot) : undefined;
-    if (target !== undefined && target.uptimeMs < WORKING_MS && fault.kind !== "network") return;
+    const isOfNetwork = fault.kind === "network" || fault.kind === "broker-network";
+    if (target !== undefined && target.uptimeMs < WORKING_MS && !isOfNetwork) return;
     for (const target of targets) this.#busy.add(target);
     const name = nameOf(fault);
     this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
@@ -82,13 +88,16 @@ export class Nemesis {
   }
 
   #targetsOf(fault: FaultKind): readonly string[] {
+    if (fault.kind === "broker-network") return [`${fault.slot} to the broker`];
+    if (fault.kind === "locks") return [`lock node ${fault.node}`];
+    if (fault.kind === "broker") return ["broker"];
     if ("slot" in fault) return [fault.slot];
     if (fault.kind === "postgres" || fault.kind === "outage" || fault.kind === "pooler") return ["database"];
     return ["roll"];
   }
 
   async #carryOut(fault: FaultKind): Promise<void> {
-    const { slots, databases } = this.#ports;
+    const { slots, databases, services } = this.#ports;
     const slot = "slot" in fault ? slots.get(fault.slot) : undefined;
     switch (fault.kind) {
       case "kill":
@@ -114,6 +123,12 @@ export class Nemesis {
         return this.#outage(fault.forMs);
       case "pooler":
         return databases.restartPooler(fault.downMs);
+      case "broker-network":
+        return slot?.brokerProxy == null ? undefined : this.#setFor(slot.brokerProxy, fault);
+      case "broker":
+        return services?.restartBroker(fault.how, this.#wait(fault.downMs));
+      case "locks":
+        return services?.disturbLocks(fault.node, fault.how, this.#wait(fault.forMs));
       case "roll":
         return this.#roll();
     }
@@ -137,11 +152,18 @@ export class Nemesis {
 
   async #disturb(slot: Slot, fault: FaultKind & { readonly kind: "network" }): Promise<void> {
     const from = monotonicUs();
-    await slot.proxy.setMode(fault.mode);
-    await this.#wait(fault.forMs);
-    await slot.proxy.setMode({ kind: "pass" });
+    await this.#setFor(slot.proxy, fault);
     const isCutOff = fault.mode.kind === "black-hole" || fault.mode.kind === "one-way";
     if (isCutOff) this.#ports.ledger.write({ e: "window", kind: "cut-off", slot: slot.name, from, to: monotonicUs() });
+  }
+
+  async #setFor(
+    proxy: FaultProxy,
+    { mode, forMs }: Pick<FaultKind & { readonly kind: "network" }, "mode" | "forMs">,
+  ): Promise<void> {
+    await proxy.setMode(mode);
+    await this.#wait(forMs);
+    await proxy.setMode({ kind: "pass" });
   }
 
   /** Nobody reaches the database for a while. Slots with a network fault of their own keep it. */
@@ -181,6 +203,8 @@ export class Nemesis {
 
 function nameOf(fault: FaultKind): string {
   if (fault.kind === "network") return `network ${fault.mode.kind}`;
+  if (fault.kind === "broker-network") return `broker network ${fault.mode.kind}`;
+  if (fault.kind === "broker" || fault.kind === "locks") return `${fault.kind} ${fault.how}`;
   if (fault.kind === "postgres") return `postgres ${fault.how}`;
   return fault.kind;
 }

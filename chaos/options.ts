@@ -9,6 +9,8 @@ export interface ChaosOptions {
   readonly workers: number;
   readonly isolation: Isolation;
   readonly pgbouncer: boolean;
+  /** On RabbitMQ, with locks on three Redis nodes. */
+  readonly isFull: boolean;
   readonly jobsPerSecond: number;
   /** Another entry file of Turno, for showing that the oracle sees what a broken one does. */
   readonly program: string | null;
@@ -39,6 +41,7 @@ export function readOptions(args: readonly string[], drawnSeed: number): ChaosOp
     workers: readNumber("workers", values.workers, { low: 2, high: 8 }),
     isolation,
     pgbouncer: values.pgbouncer,
+    isFull: values.full,
     jobsPerSecond:
       values.rate === undefined ? JOBS_PER_SECOND[isolation] : readNumber("rate", values.rate, { low: 0.1, high: 200 }),
     program: values.program ?? null,
@@ -58,6 +61,7 @@ function parseWith(args: readonly string[]) {
         workers: { type: "string", default: "4" },
         isolation: { type: "string", default: "thread" },
         pgbouncer: { type: "boolean", default: false },
+        full: { type: "boolean", default: false },
         rate: { type: "string" },
         program: { type: "string" },
         out: { type: "string" },

@@ -1,6 +1,11 @@
 import type { NetworkMode } from "./proxy.ts";
 import { type SeededRandom, seededRandom } from "./random.ts";
 
+export const LOCK_NODES = 3;
+
+/** What a lock node suffers: `restart` loses every lock it held, `freeze` answers nobody, `refuse` lets nobody in. */
+export type LockFault = "restart" | "freeze" | "refuse";
+
 /** What is done to the processes, in the order of `atMs` from the begin of the run. */
 export type Fault = { readonly atMs: number } & FaultKind;
 
@@ -13,6 +18,9 @@ export type FaultKind =
   | { readonly kind: "postgres"; readonly how: "fast" | "immediate" | "kill" }
   | { readonly kind: "outage"; readonly forMs: number }
   | { readonly kind: "pooler"; readonly downMs: number }
+  | { readonly kind: "broker-network"; readonly slot: string; readonly mode: NetworkMode; readonly forMs: number }
+  | { readonly kind: "broker"; readonly how: "stop" | "kill"; readonly downMs: number }
+  | { readonly kind: "locks"; readonly node: number; readonly how: LockFault; readonly forMs: number }
   | { readonly kind: "roll" };
 
 export interface PlanSettings {
@@ -23,6 +31,8 @@ export interface PlanSettings {
   readonly hasPooler: boolean;
   /** Whether workers are stopped together with their handler processes too. */
   readonly freezes: boolean;
+  /** Whether there are a broker and lock nodes to be disturbed. */
+  readonly isFull: boolean;
 }
 
 export const SERVER_SLOT = "server";
@@ -37,7 +47,8 @@ export function planFaults(settings: PlanSettings): readonly Fault[] {
   for (let atMs = 5_000; ; ) {
     atMs += random.between(shortest, longest);
     if (atMs >= endMs) return faults;
-    faults.push({ atMs, ...drawFault(random, settings) });
+    const ofServices = settings.isFull && random.chance(35);
+    faults.push({ atMs, ...(ofServices ? drawServiceFault(random, settings) : drawFault(random, settings)) });
   }
 }
 
@@ -77,6 +88,24 @@ function drawFault(random: SeededRandom, settings: PlanSettings): FaultKind {
   if (drawn <= 98 && settings.hasPooler) return { kind: "pooler", downMs: random.between(0, 3_000) };
   if (drawn <= 98) return { kind: "kill", slot: worker, downMs: 0 };
   return { kind: "roll" };
+}
+
+function drawServiceFault(random: SeededRandom, { leaseMs, workers }: PlanSettings): FaultKind {
+  const slot = random.chance(12) ? SERVER_SLOT : random.pick(workers);
+  const drawn = random.between(1, 100);
+  if (drawn <= 55) {
+    const forMs = Math.round(leaseMs * random.pick([0.1, 0.4, 0.9, 1.5, 2.5]));
+    return { kind: "broker-network", slot, mode: drawMode(random), forMs };
+  }
+  if (drawn <= 63) {
+    return { kind: "broker", how: random.pick(["stop", "kill"] as const), downMs: random.between(0, 10_000) };
+  }
+  return {
+    kind: "locks",
+    node: random.between(0, LOCK_NODES - 1),
+    how: random.pick(["restart", "freeze", "refuse"] as const),
+    forMs: Math.round(leaseMs * random.pick([0.2, 1, 3])),
+  };
 }
 
 function drawMode(random: SeededRandom): NetworkMode {

@@ -13,6 +13,8 @@ export interface RunSummary {
   readonly isolation: string;
   readonly workers: number;
   readonly pooler: boolean;
+  /** With RabbitMQ and three Redis nodes. */
+  readonly isFull: boolean;
   readonly drainSeconds: number;
   readonly faults: Readonly<Record<string, number>>;
   readonly notes: readonly string[];
@@ -28,7 +30,7 @@ export function renderSummary(summary: RunSummary): string {
   const rows = Object.entries(counts).map(([name, count]) => `  ${name.padEnd(46)}${String(count).padStart(8)}`);
   const faults = Object.entries(summary.faults).sort(([left], [right]) => left.localeCompare(right));
   return [
-    `seed ${summary.seed}, ${summary.minutes} minutes, lease ${summary.lease}, ${summary.workers} workers, isolation ${summary.isolation}, ${summary.pooler ? "through PgBouncer" : "no pooler"}`,
+    `seed ${summary.seed}, ${summary.minutes} minutes, lease ${summary.lease}, ${summary.workers} workers, isolation ${summary.isolation}, ${summary.pooler ? "through PgBouncer" : "no pooler"}${summary.isFull ? ", RabbitMQ, three Redis nodes" : ""}`,
     ...rows,
     `  recovery: ${seconds(recoveryMs.p50)} in the middle, ${seconds(recoveryMs.max)} at most; drained in ${summary.drainSeconds.toFixed(0)} s`,
     `  faults: ${faults.map(([name, count]) => `${name} ${count}`).join(", ")}`,

@@ -21,8 +21,9 @@ import { judge } from "./oracle.ts";
 import { planFaults, SERVER_SLOT } from "./plan.ts";
 import { claimPorts, freePort } from "./ports.ts";
 import { createProject, expectedSchedules, type ProjectSettings, typesOf, writeRevision } from "./project-files.ts";
-import { FaultProxy } from "./proxy.ts";
+import { FaultProxy, type Upstream } from "./proxy.ts";
 import type { RunSummary } from "./report.ts";
+import { type Services, startServices } from "./services.ts";
 import { runWorkload } from "./workload.ts";
 
 export { readOptions, UsageError } from "./options.ts";
@@ -59,6 +60,7 @@ interface Site {
   /** Turno's entry file. */
   readonly program: string;
   readonly databases: Databases;
+  readonly services: Services | null;
   readonly project: ProjectSettings;
   readonly ledger: LedgerWriter;
   readonly slots: ReadonlyMap<string, Slot>;
@@ -98,6 +100,13 @@ async function prepare(
   ports.progress("starting two PostgreSQL servers ...");
   const databases = await startDatabases(folder, { pgbouncer: options.pgbouncer ? ports.pgbouncer : null });
   ends.push(() => databases.stop());
+  let services: Services | null = null;
+  if (options.isFull) {
+    ports.progress("starting RabbitMQ and three Redis nodes ...");
+    const started = await startServices(options);
+    ends.push(() => started.stop());
+    services = started;
+  }
   const folders = { project: join(folder, "project"), logs: join(folder, "logs") };
   const executions = join(folder, "executions");
   for (const path of [folders.project, folders.logs, executions]) await mkdir(path, { recursive: true });
@@ -116,15 +125,13 @@ async function prepare(
   ends.push(async () => {
     for (const proxy of proxies) await proxy.close();
   });
-  const openProxy = async (): Promise<FaultProxy> => {
-    const proxy = await FaultProxy.open(
-      { path: databases.productSocket },
-      { first: block.first + 5, last: block.last },
-    );
+  const openProxy = async (upstream: Upstream): Promise<FaultProxy> => {
+    const proxy = await FaultProxy.open(upstream, { first: block.first + 5, last: block.last });
     proxies.push(proxy);
     return proxy;
   };
-  const tools = await openProxy();
+  const database = { path: databases.productSocket };
+  const tools = await openProxy(database);
   const serverPort = await freePort({ first: block.first, last: block.first + 4 });
   const slots = new Map<string, Slot>();
   ends.push(async () => {
@@ -138,9 +145,14 @@ async function prepare(
   const program = options.program ?? (await copyProgram(ports.turnoRoot, join(folder, "turno")));
   const names = [SERVER_SLOT, ...Array.from({ length: options.workers }, (_, index) => `worker-${index + 1}`)];
   for (const name of names) {
-    const proxy = await openProxy();
+    const proxy = await openProxy(database);
+    const brokerProxy = services === null ? null : await openProxy({ port: services.brokerPort });
     const args = name === SERVER_SLOT ? ["server", "--port", String(serverPort)] : ["worker", "--queue", "default=6"];
-    const settings = { name, proxy, args, env: environment(options, databases, proxy) };
+    const env = {
+      ...environment(options, databases, proxy),
+      ...(brokerProxy === null ? {} : services?.environment(brokerProxy.port)),
+    };
+    const settings = { name, proxy, brokerProxy, args, env };
     slots.set(name, new Slot({ settings, program: [process.execPath, program], folders, ledger }));
   }
   const serverUrl = `http://127.0.0.1:${serverPort}`;
@@ -150,6 +162,7 @@ async function prepare(
     folder,
     program,
     databases,
+    services,
     project,
     ledger,
     slots,
@@ -166,7 +179,7 @@ async function prepare(
 
 /** Workload and faults together, then healing, draining, and the judgement. */
 async function shake(site: Site): Promise<RunSummary> {
-  const { options, ports, databases, slots, ledger } = site;
+  const { options, ports, databases, services, slots, ledger } = site;
   const workers = [...slots.keys()].filter((name) => name !== SERVER_SLOT);
   const plan = planFaults({
     seed: options.seed,
@@ -175,11 +188,13 @@ async function shake(site: Site): Promise<RunSummary> {
     workers,
     hasPooler: options.pgbouncer,
     freezes: options.isolation !== "process",
+    isFull: options.isFull,
   });
   let version = 0;
   const nemesis = new Nemesis({
     slots,
     databases,
+    services,
     ledger,
     note: (text) => site.notes.push(text),
     async applyRevision() {
@@ -249,13 +264,14 @@ async function judgeRun(
     });
     const { minutes, seed, lease, isolation, workers } = options;
     return {
-      command: `npm run chaos -- --minutes ${minutes} --seed ${seed} --lease ${lease} --isolation ${isolation} --workers ${workers}${options.pgbouncer ? " --pgbouncer" : ""}`,
+      command: `npm run chaos -- --minutes ${minutes} --seed ${seed} --lease ${lease} --isolation ${isolation} --workers ${workers}${options.pgbouncer ? " --pgbouncer" : ""}${options.isFull ? " --full" : ""}`,
       seed,
       minutes,
       lease,
       isolation,
       workers,
       pooler: options.pgbouncer,
+      isFull: options.isFull,
       drainSeconds: run.drainSeconds,
       faults: Object.fromEntries(run.counts),
       notes: site.notes,
@@ -322,10 +338,18 @@ async function copyProgram(turnoRoot: string, folder: string): Promise<string> {
 }
 
 /** Runs a command of Turno to its end, its database connection through a proxy of its own. */
-async function runTurno({ options, program, databases, project, tools }: Site, args: readonly string[]): Promise<void> {
+async function runTurno(
+  { options, program, databases, services, project, tools }: Site,
+  args: readonly string[],
+): Promise<void> {
   const child = spawn(process.execPath, [program, ...args], {
     cwd: project.folder,
-    env: { ...process.env, ...environment(options, databases, tools), NO_COLOR: "1" },
+    env: {
+      ...process.env,
+      ...environment(options, databases, tools),
+      ...services?.environment(services.brokerPort),
+      NO_COLOR: "1",
+    },
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
     timeout: COMMAND_LIMIT_MS,

@@ -1,5 +1,5 @@
 // `npm run chaos`: real processes, killed, stopped, cut off and restarted from a seed, and an oracle that knows nothing of Turno.
-// Options: --minutes N, --seed N, --lease 6s|60s, --workers N, --isolation thread|process|mixed, --pgbouncer, --rate N, --out FILE, --keep.
+// Options: --minutes N, --seed N, --lease 6s|60s, --workers N, --isolation thread|process|mixed, --pgbouncer, --full (RabbitMQ and three Redis nodes), --rate N, --out FILE, --keep.
 import "./check-node.mjs";
 import { randomInt } from "node:crypto";
 import { accessSync, constants } from "node:fs";

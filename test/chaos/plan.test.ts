@@ -9,6 +9,7 @@ const SETTINGS = {
   workers: ["worker-1", "worker-2", "worker-3"],
   hasPooler: true,
   freezes: true,
+  isFull: false,
 };
 
 test("one seed plans the same faults again, and another seed others", () => {
@@ -56,4 +57,15 @@ test("options have defaults, and what they do not know is refused with its name"
     expect(() => readOptions(wrong, 42)).toThrow(UsageError);
     expect(() => readOptions(wrong, 42)).toThrow(wrong[0]);
   }
+});
+
+test("on the full stack the broker, its connections and the lock nodes have their share, and only there", () => {
+  const kindsOf = (isFull: boolean) => new Set(planFaults({ ...SETTINGS, isFull }).map(({ kind }) => kind));
+  const ofServices = ["broker", "broker-network", "locks"] as const;
+  for (const kind of ofServices) {
+    expect(kindsOf(true)).toContain(kind);
+    expect(kindsOf(false)).not.toContain(kind);
+  }
+  expect(kindsOf(true)).toContain("kill");
+  expect(readOptions(["--full"], 1).isFull).toBe(true);
 });
