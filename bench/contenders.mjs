@@ -1,7 +1,7 @@
 import { SetupError } from "../scripts/project.mjs";
 import { openBullmq } from "./contenders/bullmq.mjs";
 import { openGraphileWorker } from "./contenders/graphile-worker.mjs";
-import { openTurno } from "./contenders/turno.mjs";
+import { openTurno, openTurnoOnRabbit } from "./contenders/turno.mjs";
 
 /** All the ratios are to this one. */
 export const REFERENCE = "graphile-worker";
@@ -15,6 +15,12 @@ export const REFERENCE = "graphile-worker";
 export async function openContenders({ servers, peersDir, only, opened }) {
   const open = {
     turno: async () => openTurno({ url: await servers.createDatabase("turno"), folder: servers.folder }),
+    "turno-rabbitmq": async () =>
+      openTurnoOnRabbit({
+        url: await servers.createDatabase("turno_rabbitmq"),
+        folder: servers.folder,
+        brokers: servers.startBrokers,
+      }),
     "graphile-worker": async () => openGraphileWorker({ url: await servers.createDatabase("graphile"), peersDir }),
     "bullmq-redis": async () => openBullmq({ backend: "redis", connection: { path: servers.redis.path }, peersDir }),
     "bullmq-postgres": async () =>

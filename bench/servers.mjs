@@ -2,6 +2,8 @@ import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
 import { startEmbeddedPostgres } from "../dist/runtime/adapters/embedded/embedded-postgres.js";
 import { silentLogger } from "../dist/runtime/core/logger.js";
 import { ROOT, SetupError } from "../scripts/project.mjs";
@@ -24,6 +26,7 @@ export async function startServers() {
   });
   const admin = openPool(postgres.address.connectionString);
   const databases = [];
+  const brokers = [];
   return {
     redis,
     folder,
@@ -49,12 +52,22 @@ export async function startServers() {
       databases.push(openPool(url.href));
       return url.href;
     },
+    /** RabbitMQ and one Redis on TCP, for who asks. */
+    async startBrokers() {
+      const { startRabbitServer, startRedisServers } = await importServices();
+      const rabbit = await startRabbitServer();
+      brokers.push(rabbit);
+      const nodes = await startRedisServers(1);
+      brokers.push(nodes);
+      return { rabbitUrl: rabbit.url, redisUrl: nodes.urls[0] };
+    },
     /** What earlier runs left to be written and cleaned is not the next one's burden. */
     async settle() {
       for (const database of databases) await database.query("vacuum (analyze)");
       await admin.query("checkpoint");
     },
     async stop() {
+      for (const broker of brokers) await broker.remove();
       for (const database of databases) await database.end();
       await admin.end();
       await postgres.stop();
@@ -63,6 +76,25 @@ export async function startServers() {
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** The servers that the tests start, too. */
+async function importServices() {
+  const file = join(ROOT, "node_modules", ".cache", "turno-bench-services.mjs");
+  await build({
+    stdin: {
+      contents:
+        'export { startRabbitServer } from "./rabbitmq-server.ts"; export { startRedisServers } from "./redis-servers.ts";',
+      resolveDir: join(ROOT, "test", "support", "services"),
+    },
+    outfile: file,
+    bundle: true,
+    packages: "external",
+    format: "esm",
+    platform: "node",
+    logLevel: "error",
+  });
+  return import(pathToFileURL(file).href);
 }
 
 /** Without persistence: the fastest that Redis has, which is also what loses jobs in a crash. */

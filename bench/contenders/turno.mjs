@@ -27,21 +27,39 @@ from turno.jobs_final`;
 
 /** Turno with everything on: one `turno worker` that leads all duties, handlers in threads, attempts and timeline written. */
 export async function openTurno({ url, folder }) {
-  const project = join(folder, "project");
+  return openTurnoOn({ name: "turno", set: `${SLOTS} slots, handlers in threads`, url, folder, transport: "postgres" });
+}
+
+/** The same on RabbitMQ, with a Redlock lock a job. */
+export async function openTurnoOnRabbit({ url, folder, brokers }) {
+  const servers = await brokers();
+  const env = {
+    TURNO_RUNTIME_BROKER_TRANSPORT: "rabbitmq",
+    TURNO_RABBITMQ_URL: servers.rabbitUrl,
+    TURNO_RUNTIME_LOCKS_DRIVER: "redlock",
+    TURNO_RUNTIME_LOCKS_REDLOCK_URLS_0: servers.redisUrl,
+  };
+  const set = `${SLOTS} slots, handlers in threads, a quorum queue, a lock a job on one Redis`;
+  return openTurnoOn({ name: "turno-rabbitmq", set, url, folder, transport: "rabbitmq", more: env });
+}
+
+async function openTurnoOn({ name, set, url, folder, transport, more = {} }) {
+  const project = join(folder, `project-${name}`);
   await mkdir(project, { recursive: true });
   await cp(fileURLToPath(new URL("../project", import.meta.url)), project, { recursive: true });
-  const env = { TURNO_DATABASE_URL: url };
+  const env = { TURNO_DATABASE_URL: url, ...more };
   await turno(["migrate", "--dir", project], env);
   await turno(["apply", "--yes", "--dir", project], env);
   const stores = openStores({ address: { connectionString: url }, role: "bench", poolSize: 4, logger: silentLogger });
+  await stores.outbox.setTransport(transport);
   let inserted = 0;
   const unfinished = async () => {
     const [{ succeeded }] = await stores.database.query(SUCCEEDED);
     return inserted - succeeded;
   };
   return {
-    name: "turno",
-    set: `${SLOTS} slots, handlers in threads`,
+    name,
+    set,
     startWorker: () =>
       startWorkerProcess({
         file: PROGRAM,

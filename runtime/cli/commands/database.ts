@@ -12,6 +12,7 @@ import type { Logger } from "../../core/logger.ts";
 import type { SyncView } from "../../protocol/ports/panel.ts";
 import { VERSION } from "../../version.ts";
 import { openDatabaseAddress } from "../database-address.ts";
+import { examineTransport, type Finding } from "../examine-transport.ts";
 import { type CommandIo, EXIT, type ExitCode, printJson } from "../io.ts";
 import { openProcessLogger } from "../process-logger.ts";
 import { expectSettings, loadWholeProject, openProject, type Project } from "../project.ts";
@@ -20,13 +21,6 @@ interface DatabaseOptions {
   readonly dir?: string;
   readonly data?: string;
   readonly json?: boolean;
-}
-
-/** One line of `turno doctor`. */
-interface Finding {
-  readonly check: string;
-  readonly status: "ok" | "warning" | "failed";
-  readonly detail: string;
 }
 
 const MIN_FREE_BYTES = 1_000_000_000;
@@ -59,7 +53,7 @@ export function addDatabaseCommands(program: Command, io: CommandIo, setExitCode
 
   program
     .command("doctor")
-    .description("check what Turno needs here: Node, files, disk, database, workers")
+    .description("check what Turno needs here: Node, files, disk, database, workers, broker and locks")
     .option("--dir <folder>", "the project's folder (default: here)")
     .option("--data <folder>", "where the state lies, as up was told (default: .turno)")
     .option("--json", "print JSON")
@@ -145,7 +139,7 @@ async function examineDatabase(
       status: skewMs > MAX_SKEW_MS ? "warning" : "ok",
       detail: `${Math.max(0, Math.round(skewMs))} ms away from the database's clock`,
     });
-    findings.push(...(await examineFleet(opened.address, logger)));
+    findings.push(...(await examineFleet(opened.address, project, logger)));
     return {
       status: "ok",
       detail: `PostgreSQL ${row?.version ?? "?"}${opened.embedded ? ", embedded" : ""}, answers in ${after - before} ms`,
@@ -158,6 +152,7 @@ async function examineDatabase(
 
 async function examineFleet(
   address: { readonly connectionString: string },
+  { settings }: Project,
   logger: Logger,
 ): Promise<readonly Finding[]> {
   const stores = openStores({ address, role: "doctor", poolSize: 1, logger });
@@ -170,7 +165,8 @@ async function examineFleet(
       detail: `${live} live of ${items.length} registered`,
     };
     const sync = await stores.panel.loadSync();
-    return sync === null ? [workers] : [workers, examineSync(sync)];
+    const transport = await examineTransport(stores, settings, logger);
+    return [workers, ...(sync === null ? [] : [examineSync(sync)]), ...transport];
   } finally {
     await stores.close();
   }
