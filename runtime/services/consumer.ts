@@ -206,15 +206,16 @@ export class Consumer implements Supply {
   }
 
   /**
-   * As many unclaimed messages as may be claimed. Where jobs are claimed ahead the number goes up and down all the
-   * time, and only a large change is worth telling the broker.
+   * As many unclaimed messages as may be claimed. Where runs are short the slots are free again before a broker could
+   * be told that they are taken, and only a large change of the pace is worth telling it: each makes it begin anew.
    */
   #adaptPrefetch(lane: Lane): void {
-    const wanted = Math.max(0, lane.queue.capacity);
-    const { slots } = lane.queue;
-    const isAhead = wanted > slots && lane.prefetch > slots;
+    const { slots, free, pace } = lane.queue;
+    const ahead = pace.ahead(slots);
+    const isQuick = ahead >= slots;
+    const wanted = isQuick ? slots + ahead : Math.max(0, free + ahead);
     const isNear = wanted * 2 > lane.prefetch && wanted < lane.prefetch * 2;
-    if (wanted === lane.prefetch || (isAhead && isNear)) return;
+    if (wanted === lane.prefetch || (isQuick && isNear)) return;
     lane.prefetch = wanted;
     if (lane.subscription !== null) lane.subscription.prefetch(wanted);
     else if (wanted > 0) this.#subscribe(lane);
