@@ -1,3 +1,4 @@
+import { migrate } from "../adapters/postgres/migrate.ts";
 import { checkSchema } from "../adapters/postgres/schema-range.ts";
 import { composeReconciler, openStores } from "../compose.ts";
 import { silentLogger } from "../core/logger.ts";
@@ -19,7 +20,9 @@ export async function openSync(io: CommandIo, options: Parameters<OpenSync>[0]):
     for (const step of closing) await step();
   };
   try {
-    await checkSchema(stores.database);
+    // The embedded database belongs to this folder alone, so its schema is this command's to prepare.
+    if (opened.embedded) await migrate(opened.address, logger);
+    else await checkSchema(stores.database);
     const source = await openSource(io, project, logger);
     closing.unshift(() => source.close());
     const reconciler = composeReconciler({

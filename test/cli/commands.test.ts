@@ -147,7 +147,7 @@ describe("the database's address", () => {
   test("of a database without a schema leads to turno migrate", async () => {
     const empty = await createTestDatabase({ migrated: false });
     bare.env.TURNO_DATABASE_URL = empty.address.connectionString;
-    for (const command of ["jobs", "plan", "worker", "server", "reconciler"]) {
+    for (const command of ["jobs", "plan", "sync", "history"]) {
       expect((await bare.run(command)).err).toMatch(/TURNO_DATABASE_SCHEMA\]\n {2}run turno migrate/);
     }
     await empty.drop();
