@@ -15,7 +15,7 @@ export function describeAnswer({ method, args }: Call, answer: unknown): string 
       return (answer as { readonly jobs: readonly ClaimedJob[] }).jobs.map(describeClaim).join(" ");
     case "claimRecovered":
     case "claimDelivery":
-      return answer === null ? "" : describeClaim(answer as ClaimedJob);
+      return answer === null ? "" : answer === "limited" ? "limited" : describeClaim(answer as ClaimedJob);
     case "finishJob": {
       const { jobId, token, next, reason } = args[1] as Finish;
       return `${shortId(jobId)}#${token} ${next} (${reason}): ${String(answer)}`;

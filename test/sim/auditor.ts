@@ -1,9 +1,11 @@
 import type { JobRow } from "../../runtime/adapters/memory/database.ts";
 import type { DispatchToken, JobId } from "../../runtime/core/ids.ts";
+import { writeBrokerMessage } from "../../runtime/protocol/ports/broker-text.ts";
 import type { CancelOutcome, ClaimedJob, Finish, Ownership } from "../../runtime/protocol/ports/jobs.ts";
 import type { LeaseObservation } from "../../runtime/protocol/ports/leases.ts";
 import type { StepOutcome } from "../../runtime/protocol/ports/schedules.ts";
 import type { EngineEvent } from "../../runtime/protocol/ports/surroundings.ts";
+import type { DispatchMessage } from "../../runtime/protocol/ports/transport.ts";
 import { isFinal, TRANSITIONS } from "../../runtime/protocol/states.ts";
 import { shortId } from "./answers.ts";
 import type { Call } from "./connection.ts";
@@ -13,6 +15,7 @@ import { readShadow, type Shadow } from "./shadow.ts";
 import type { ActiveRun } from "./simulated-host.ts";
 import { stepOf } from "./simulated-host.ts";
 import type { SimulatedProcess } from "./simulated-process.ts";
+import type { SimulatedTransport } from "./simulated-transport.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** Calls that write nothing. */
@@ -24,6 +27,8 @@ const READS = new Set([
   "loadDefinitions",
   "loadBundle",
   "loadJobTypes",
+  "loadInstallation",
+  "readOutbox",
 ]);
 /** Calls that write, and never to a job. */
 const OTHER_TABLES = new Set([
@@ -66,6 +71,9 @@ export class Auditor {
   readonly #nextFires = new Map<string, number>();
   readonly #cancelled = new Map<JobId, number>();
   readonly #leaders = new Map<string, Map<number, number>>();
+  /** On a broker transport: current tokens whose message the broker has lost. */
+  readonly #lostTokens = new Set<DispatchToken>();
+  readonly #withoutLock = new Map<JobId, string>();
   #largestToken = 0n;
   /** Before the call that is being judged: one call may mint several. */
   #largestBefore = 0n;
@@ -149,6 +157,14 @@ export class Auditor {
     } else if (method === "claimJobs") {
       const { jobs } = answer as { readonly jobs: readonly ClaimedJob[] };
       if (jobs.length > this.#simulation.plan.settings.concurrency) reach.met("claim ahead of the slots");
+    } else if (method === "claimDelivery") {
+      this.#noteDelivery(caller, args[1] as DispatchMessage, answer as ClaimedJob | "limited" | null);
+    } else if (method === "deferDelivery") {
+      if (answer === true) reach.met("lock busy deferred");
+    } else if (method === "setTransport") {
+      const { jobs } = this.#simulation.database;
+      if (answer === true && [...jobs.values()].some(({ state }) => state === "Enqueued"))
+        reach.met("transport switched with jobs waiting");
     } else if (method === "cancelJob") {
       if ((answer as CancelOutcome).kind === "requested") reach.met("cancel that was a request");
       if ((answer as CancelOutcome).kind === "finished") reach.met("cancel that lost to a success");
@@ -157,6 +173,28 @@ export class Auditor {
     } else if (method === "holdTerm" && answer === true) {
       this.#noteLeader((args[0] as { readonly duty: string }).duty, caller.slot);
     }
+  }
+
+  #noteDelivery(
+    { name }: Call["caller"],
+    { jobId, token }: DispatchMessage,
+    answer: ClaimedJob | "limited" | null,
+  ): void {
+    const { database, reach } = this.#simulation;
+    const row = database.jobs.get(jobId);
+    if (answer === null)
+      reach.met(
+        row?.state === "Processing" && row.token === token ? "duplicate claim refused" : "stale delivery dropped",
+      );
+    else if (answer !== "limited") {
+      if (this.#lostTokens.has(token)) reach.met("redispatch brought a lost message back");
+      if (this.#withoutLock.get(jobId) === name) reach.met("lock unavailable went on");
+      this.#withoutLock.delete(jobId);
+    }
+  }
+
+  lockUnavailable({ name }: SimulatedProcess, resource: string): void {
+    this.#withoutLock.set(resource.replace(/^job:/, "") as JobId, name);
   }
 
   #judgeRefused({ jobId, children = [] }: Finish): void {
@@ -169,7 +207,7 @@ export class Auditor {
 
   outcomeUnknown({ method }: Call, isApplied: boolean): void {
     const { reach } = this.#simulation;
-    if (method === "claimJobs" || method === "claimRecovered")
+    if (method === "claimJobs" || method === "claimRecovered" || method === "claimDelivery")
       reach.met(isApplied ? "unknown claim that was carried out" : "unknown claim that was not carried out");
     if (method === "finishJob")
       reach.met(isApplied ? "unknown finish that was carried out" : "unknown finish that was not carried out");
@@ -211,6 +249,10 @@ export class Auditor {
 
   calledAfterEnd({ caller, method }: Call): void {
     if (!caller.crashed) this.fail("S17", `${caller.name} has ended and calls ${method}`);
+  }
+
+  portUsedAfterEnd({ name, crashed }: SimulatedProcess, port: string): void {
+    if (!crashed) this.fail("S17", `${name} has ended and uses ${port}`);
   }
 
   storeBroke({ caller, method }: Call, error: unknown): void {
@@ -453,7 +495,7 @@ export class Auditor {
     const name = shortId(row.id);
     const token = row.token as DispatchToken;
     if (call.isLate) this.#lateTokens.add(token);
-    if (row.recovered && (call.method !== "claimRecovered" || row.startedAtMs === null))
+    if (row.recovered && (!/^claim(Recovered|Delivery)$/.test(call.method) || row.startedAtMs === null))
       this.fail("S18", `${name}, which was recovered, was claimed by ${call.method}`);
     if (!/^claim/.test(call.method)) this.fail("S3", `${name} was claimed by ${call.method}`);
     if (row.execution > MOST_EXECUTIONS) this.fail("L2", `${name} was executed ${row.execution} times`);
@@ -554,9 +596,10 @@ export class Auditor {
 
   /** What must hold of every job at any instant, whatever happened to it. */
   #judgeTables(): void {
-    const { database, plan } = this.#simulation;
+    const { database, plan, transport } = this.#simulation;
     let narrow = 0;
     let waiting: Set<JobRow> | null = null;
+    let texts: ReadonlySet<string> | null = null;
     const keys = new Set<string>();
     for (const row of database.jobs.values()) {
       const shadow = this.#shadows.get(row.id);
@@ -583,6 +626,10 @@ export class Auditor {
       } else if (row.state === "Enqueued") {
         waiting ??= new Set([...database.queues.keys(), "default"].flatMap((queue) => this.#runnable(queue)));
         if (!waiting.has(row)) this.fail("S8", `nobody will find ${shortId(row.id)}#${row.token}, which is Enqueued`);
+        if (transport !== null && database.outbox.transport !== "postgres") {
+          texts ??= transport.texts();
+          this.#judgeMessage(row, texts, transport);
+        }
       } else if (row.state === "Processing") {
         if (!database.processing.has(row) || row.workerId === null || row.token === null)
           this.fail("S8", `nobody watches ${shortId(row.id)}#${row.token}, which is Processing on ${row.workerId}`);
@@ -591,6 +638,19 @@ export class Auditor {
     }
     if (narrow > plan.settings.narrow)
       this.fail("S9", `${narrow} jobs of a queue run of which ${plan.settings.narrow} may`);
+  }
+
+  /** A queue with a limit is claimed in its own order. */
+  #judgeMessage(
+    { id, token, queue, enqueuedAtMs }: JobRow,
+    texts: ReadonlySet<string>,
+    books: SimulatedTransport,
+  ): void {
+    if (token === null || queue === "narrow" || this.#forgiven.has(id)) return;
+    if (texts.has(writeBrokerMessage({ kind: "dispatch", jobId: id, token, queue }))) return;
+    const isLost = books.confirmed.has(token) && !books.acknowledged.has(token);
+    if (isLost && enqueuedAtMs !== null) this.#lostTokens.add(token);
+    else this.fail("S8", `no message tells of ${shortId(id)}#${token}, which is Enqueued, and the broker lost none`);
   }
 
   #runnable(queue: string): JobRow[] {

@@ -5,7 +5,14 @@ import { RejectedError } from "../../runtime/protocol/ports/errors.ts";
 import type { CancelOutcome, InsertOnceOutcome, NewJob } from "../../runtime/protocol/ports/jobs.ts";
 import { nextFire } from "../../runtime/time/next-fire.ts";
 import { type Caller, connectStore } from "./connection.ts";
-import { CLIENT, type HandlerStep, UNIQUE_KEYS, type UniqueKey, type Work } from "./plan.ts";
+import {
+  CLIENT,
+  type HandlerStep,
+  type SimulatedTransportName,
+  UNIQUE_KEYS,
+  type UniqueKey,
+  type Work,
+} from "./plan.ts";
 import { declareTypes } from "./scene.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -57,6 +64,12 @@ export class Client implements Caller {
       } else if (item.kind === "schedule") this.#declare(item);
       else world.after(item.atMs, () => void this.#act(item));
     }
+  }
+
+  /** Somebody starts a process with another setting. */
+  switchTransport(to: SimulatedTransportName): void {
+    // What became of it is seen in the tables.
+    void this.#store.setTransport(to).catch(() => undefined);
   }
 
   async #submit(item: Work & { readonly kind: "job" }): Promise<void> {

@@ -1,9 +1,11 @@
 import type { MemoryStore } from "../../runtime/adapters/memory/store.ts";
 import { RejectedError, UnknownOutcomeError } from "../../runtime/protocol/ports/errors.ts";
 import type { Finish } from "../../runtime/protocol/ports/jobs.ts";
+import type { PublishBatch } from "../../runtime/protocol/ports/outbox.ts";
 import { describeAnswer } from "./answers.ts";
 import type { Owner } from "./event-heap.ts";
 import type { Fault } from "./plan.ts";
+import { TransactionLostError } from "./relay-turns.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** Who calls the database. */
@@ -31,6 +33,8 @@ export interface Call {
 /** The adapter gives up on a call then, and its outcome is unknown. */
 const CALL_BOUND_MS = 10_000;
 const RENEWAL_BOUND_MS = 3_000;
+/** A transaction that waits for its caller in the middle. */
+const TURN_BOUND_MS = 45_000;
 const NEVER = new Promise<never>(() => {});
 /** What PostgreSQL does not take; handlers of a world bring it on purpose. */
 export const UNSTORABLE = "\\u0000";
@@ -43,7 +47,7 @@ export function connectStore(simulation: Simulation, caller: Caller): MemoryStor
   const methods = Object.keys(simulation.store) as (keyof MemoryStore)[];
   return Object.fromEntries(
     methods.map((method) => {
-      const carryOut = simulation.store[method] as Method;
+      const carryOut = method === "relayBatch" ? turnOf(simulation, caller) : (simulation.store[method] as Method);
       return [
         method,
         (...args: unknown[]) =>
@@ -51,6 +55,15 @@ export function connectStore(simulation: Simulation, caller: Caller): MemoryStor
       ];
     }),
   ) as unknown as MemoryStore;
+}
+
+function turnOf({ store, turns }: Simulation, caller: Caller): Method {
+  return (limit, publish) => store.relayBatch(limit as number, turns.publishThrough(caller, publish as PublishBatch));
+}
+
+function boundOf(method: string): number {
+  if (method === "renewLeases") return RENEWAL_BOUND_MS;
+  return method === "relayBatch" ? TURN_BOUND_MS : CALL_BOUND_MS;
 }
 
 function send(simulation: Simulation, call: Call, carryOut: Method): Promise<unknown> {
@@ -92,7 +105,7 @@ class Journey {
     this.#call = call;
     this.#ways = ways;
     this.#sentMs = call.caller.monotonicMs();
-    this.#limitMs = simulation.world.nowMs + (call.method === "renewLeases" ? RENEWAL_BOUND_MS : CALL_BOUND_MS);
+    this.#limitMs = simulation.world.nowMs + boundOf(call.method);
   }
 
   start(fault: CallFault | null): void {
@@ -159,11 +172,16 @@ class Journey {
     if (crash?.when === "applied" && call.caller.alive) call.caller.crash(crash);
     answer.then(
       (value) => {
+        // Its turn has only now come to its end.
+        if (call.method === "relayBatch") auditor.applied(call);
         auditor.answered(call, value);
         if (replyMs !== null) this.#reply(value, replyMs);
         else this.#note(`${describeAnswer(call, value)} (unheard)`);
       },
-      (error: unknown) => auditor.storeBroke(call, error),
+      (error: unknown) => {
+        if (error instanceof TransactionLostError) this.#fail(lostConnection(), 0);
+        else auditor.storeBroke(call, error);
+      },
     );
     if (replyMs !== null && world.nowMs + replyMs >= this.#limitMs) auditor.outcomeUnknown(call, true);
   }

@@ -1,5 +1,7 @@
+import { drawTransport, drawTransportFaults } from "./draw-transport.ts";
 import {
   CLIENT,
+  type Draft,
   type Fault,
   type HandlerStep,
   type Plan,
@@ -11,13 +13,13 @@ import {
 } from "./plan.ts";
 import { type Stream, subStream } from "./random-streams.ts";
 
-type Draft<Item> = Item extends { readonly id: string } ? Omit<Item, "id"> : never;
-
 /** Everything a seed decides beforehand. Each kind of fault is on or off as a whole: many bugs need few kinds. */
 export function drawPlan(seed: number): Plan {
+  const transportStream = subStream(seed, "transport");
   const settings = {
     ...drawSettings(subStream(seed, "settings")),
     processes: subStream(seed, "isolation").chance(0.4),
+    transport: drawTransport(transportStream),
   };
   const work = addWishes(subStream(seed, "wishes"), drawWork(subStream(seed, "workload"), settings));
   const faults = drawFaults(subStream(seed, "faults"), settings);
@@ -25,11 +27,14 @@ export function drawPlan(seed: number): Plan {
     seed,
     settings,
     work: work.map((item, index) => ({ id: `w${index}`, ...item }) as Work),
-    faults: faults.map((item, index) => ({ id: `f${index}`, ...item }) as Fault),
+    faults: [
+      ...faults.map((item, index) => ({ id: `f${index}`, ...item }) as Fault),
+      ...drawTransportFaults(transportStream, settings).map((item, index) => ({ id: `b${index}`, ...item }) as Fault),
+    ],
   };
 }
 
-function drawSettings(stream: Stream): Omit<Settings, "processes"> {
+function drawSettings(stream: Stream): Omit<Settings, "processes" | "transport"> {
   const pace = stream.pick([
     { leaseMs: 6_000, renewalMs: 1_000, recoveryMs: 1_000, chaosMs: stream.between(12_000, 30_000) },
     { leaseMs: 6_000, renewalMs: 1_000, recoveryMs: 1_000, chaosMs: stream.between(12_000, 30_000) },

@@ -1,5 +1,5 @@
 import type { Call } from "./connection.ts";
-import { CLIENT, type Code, type Fault } from "./plan.ts";
+import { CLIENT, type Code, type Fault, type TransportFault } from "./plan.ts";
 import { takeSnapshot } from "./rollback.ts";
 import { BUNDLES } from "./scene.ts";
 import { SimulatedProcess } from "./simulated-process.ts";
@@ -38,6 +38,7 @@ export class FaultDriver {
             if (this.#healed) return;
             this.#note(fault, "rollback");
             this.#trouble(null, 0, { isBlind: false });
+            this.#simulation.turns.loseAll();
             this.#simulation.auditor.rolledBack(snapshot.restore());
           });
         });
@@ -111,6 +112,7 @@ export class FaultDriver {
       process.blockedUntilMs = Math.min(process.blockedUntilMs, nowMs);
       process.deaf = false;
     }
+    this.#simulation.transport?.heal();
     this.#simulation.world.release();
   }
 
@@ -124,6 +126,11 @@ export class FaultDriver {
     if (fault.kind === "clock-step") {
       this.#note(fault, "clock step");
       world.databaseStepMs += fault.stepMs;
+      return;
+    }
+    if (isOfTransport(fault)) {
+      this.#note(fault, nameOf(fault));
+      this.#simulation.transport?.bringAbout(fault);
       return;
     }
     const process = slots.at(fault.slot);
@@ -174,6 +181,42 @@ export class FaultDriver {
       .filter(([name]) => name !== "id" && name !== "kind" && name !== "atMs")
       .map(([name, value]) => `${name}=${typeof value === "number" ? Math.round(value) : value}`);
     world.trace.note(world.nowMs, fault.id, kind, about.join(" "));
+  }
+}
+
+const OF_TRANSPORT: ReadonlySet<string> = new Set<TransportFault["kind"]>([
+  "broker-messages",
+  "broker-state",
+  "queue-lost",
+  "malformed",
+  "broker-cut",
+  "broker-network",
+  "locks",
+  "transport",
+]);
+
+function isOfTransport(fault: Fault): fault is Fault & TransportFault {
+  return OF_TRANSPORT.has(fault.kind);
+}
+
+function nameOf(fault: TransportFault): string {
+  switch (fault.kind) {
+    case "broker-messages":
+      return `broker ${fault.effect === "delayMs" ? "delay" : fault.effect === "loseConfirm" ? "lost confirm" : fault.effect}`;
+    case "broker-state":
+      return `broker ${fault.state}`;
+    case "queue-lost":
+      return `broker queue ${fault.how}`;
+    case "malformed":
+      return "broker malformed message";
+    case "broker-cut":
+      return "broker connection cut";
+    case "broker-network":
+      return `broker network ${fault.mode}`;
+    case "locks":
+      return `locks ${fault.mode}`;
+    case "transport":
+      return "transport switched";
   }
 }
 

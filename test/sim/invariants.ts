@@ -7,7 +7,7 @@ export const INVARIANTS = {
   S5: "every entry into the queue mints a token larger than all before it",
   S6: "a generation succeeds at most once, and with the result of the execution that owned it",
   S7: "every end is charged to the budget it belongs to, once, and an exhausted budget ends the job",
-  S8: "every accepted job that is not at its end is there and has something that will wake it",
+  S8: "every accepted job that is not at its end is there and has something that will wake it; on a broker transport its current message is in the outbox, in the broker or delivered and open, or was confirmed and lost by the broker, so that redispatch will find it",
   S9: "a concurrency key has at most one owner, and a queue with a limit at most so many",
   S10: "an instant of a schedule is decided once, lies on its grid, and makes at most one job",
   S11: "after a cancel was answered the job is neither claimed nor succeeds; one that was asked for ends Succeeded or Cancelled",

@@ -9,6 +9,12 @@ const TERM_MS = 17_000;
 /** Retries, losses and time-outs of the longest-suffering job. */
 const ENDURANCE_MS = 240_000;
 
+/**
+ * What a broker lost comes back: a job must be a minute old for a marker, a marker that was lost itself is written again
+ * after two, and its leader looks every ten seconds; what the broker did not take was put off for a minute.
+ */
+const REDISPATCH_MS = 60_000 + 120_000 + 60_000 + 6 * 10_000;
+
 /** A clock that was set back makes everything due, and every term, later by as much. */
 function setBackMs(plan: Plan): number {
   return plan.faults.reduce((sum, fault) => sum + (fault.kind === "clock-step" ? Math.max(0, -fault.stepMs) : 0), 0);
@@ -22,7 +28,8 @@ export function recoveredAfterMs(plan: Plan): number {
 
 /** After this long every job has come to its end. */
 export function quietAfterMs(plan: Plan): number {
-  return recoveredAfterMs(plan) + ENDURANCE_MS + 6 * plan.settings.leaseMs;
+  const redispatchMs = plan.settings.transport === null ? 0 : REDISPATCH_MS;
+  return recoveredAfterMs(plan) + ENDURANCE_MS + 6 * plan.settings.leaseMs + redispatchMs;
 }
 
 export function settled({ database }: Simulation): boolean {

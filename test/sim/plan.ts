@@ -122,7 +122,41 @@ export type Fault = { readonly id: string } & (
       readonly forMs: number;
       readonly gapTold: boolean;
     }
+  | TransportFault
 );
+
+/** What goes wrong between the outbox and the workers. */
+export type TransportFault =
+  /** For a while, each message may meet it: probabilities, and how long each of its ways may take. */
+  | {
+      readonly kind: "broker-messages";
+      readonly atMs: number;
+      readonly forMs: number;
+      readonly effect: "drop" | "duplicate" | "reorder" | "loseConfirm" | "delayMs";
+      readonly strength: number;
+    }
+  | { readonly kind: "broker-state"; readonly atMs: number; readonly forMs: number; readonly state: "blocked" | "away" }
+  | { readonly kind: "queue-lost"; readonly atMs: number; readonly queue: string; readonly how: "removed" | "purged" }
+  | { readonly kind: "malformed"; readonly atMs: number; readonly queue: string }
+  | { readonly kind: "broker-cut"; readonly atMs: number; readonly slot: number }
+  | {
+      readonly kind: "broker-network";
+      readonly atMs: number;
+      readonly forMs: number;
+      readonly slot: number;
+      readonly mode: "silent" | "away";
+    }
+  | {
+      readonly kind: "locks";
+      readonly atMs: number;
+      /** `forget` takes no time. */
+      readonly forMs: number;
+      readonly mode: "unavailable" | "hang" | "grant-twice" | "forget";
+    }
+  /** Somebody starts the installation with the other transport. */
+  | { readonly kind: "transport"; readonly atMs: number; readonly to: SimulatedTransportName };
+
+export type SimulatedTransportName = "postgres" | "rabbitmq";
 
 export interface Settings {
   readonly slots: number;
@@ -141,7 +175,12 @@ export interface Settings {
   readonly narrow: number;
   /** Jobs of the type "other" run in processes of their own. */
   readonly processes: boolean;
+  /** What the installation begins with, where the processes have a broker and locks; null: they have none. */
+  readonly transport: SimulatedTransportName | null;
 }
+
+/** Without the id that its place in the plan gives it. */
+export type Draft<Item> = Item extends { readonly id: string } ? Omit<Item, "id"> : never;
 
 /** Everything a seed decides beforehand. */
 export interface Plan {

@@ -50,6 +50,14 @@ export const SITUATIONS = [
   "children of an end that was refused",
   "answered with the job that counts already",
   "answered a second time with what was made the first time",
+  "stale delivery dropped",
+  "duplicate claim refused",
+  "redispatch brought a lost message back",
+  "lock busy deferred",
+  "lock unavailable went on",
+  "delivery released for lack of a slot",
+  "transport switched with jobs waiting",
+  "relay taken over after a crash",
 ] as const;
 export type Situation = (typeof SITUATIONS)[number];
 

@@ -10,9 +10,10 @@ export interface Snapshot {
 /** Copies every row. Numbers that only grow (tokens) stay: a new timeline of the server begins above them. */
 export function takeSnapshot(database: MemoryDatabase): Snapshot {
   const rows = new Map([...database.jobs.values()].map((row) => [row, copyRow(row)]));
-  const tables = Object.entries(database).flatMap(([name, table]: [string, unknown]) =>
-    isTable(table) ? [[name, copyTable(table)] as const] : [],
+  const tables = [database, database.outbox].flatMap((owner) =>
+    Object.values(owner).flatMap((table: unknown) => (isTable(table) ? [[table, copyTable(table)] as const] : [])),
   );
+  const { transport } = database.outbox;
   const coldStarts = database.coldStarts;
   return {
     restore() {
@@ -28,7 +29,8 @@ export function takeSnapshot(database: MemoryDatabase): Snapshot {
         row.token = null;
       }
       const restored = (value: unknown): unknown => rows.get(value as JobRow) ?? value;
-      for (const [name, table] of tables) refill(Reflect.get(database, name), table, restored);
+      for (const [table, kept] of tables) refill(table, kept, restored);
+      database.outbox.transport = transport;
       database.coldStarts = coldStarts;
       for (const row of rows.values()) {
         if (row.state !== "Enqueued") continue;

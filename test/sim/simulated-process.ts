@@ -9,6 +9,7 @@ import { type Call, type Caller, connectStore } from "./connection.ts";
 import type { Fault } from "./plan.ts";
 import { type Stream, subStream } from "./random-streams.ts";
 import { SimulatedHost } from "./simulated-host.ts";
+import type { ProcessTransport } from "./simulated-transport.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** One boot of a worker process: the real role on ports of the world. */
@@ -32,6 +33,7 @@ export class SimulatedProcess implements Caller {
   pausedUntilMs = 0;
   blockedUntilMs = 0;
   role: WorkerRole | null = null;
+  readonly transport: ProcessTransport | null;
   readonly #rate: number;
   readonly #originMs: number;
   readonly #listeners = new Set<{ onRing(topic: DoorbellTopic): void; onGap(): void }>();
@@ -50,6 +52,7 @@ export class SimulatedProcess implements Caller {
     this.bornAtMs = world.nowMs;
     this.#rate = 1 + (this.random.next() * 2 - 1) * plan.settings.drift;
     this.#originMs = this.random.whole(0, 1_000_000);
+    this.transport = simulation.transport?.connect(this) ?? null;
     this.#start(boot);
   }
 
@@ -91,6 +94,7 @@ export class SimulatedProcess implements Caller {
     if (!this.alive) return;
     this.alive = false;
     this.endedAtMs = world.nowMs;
+    this.transport?.connection.kill();
     world.trace.note(world.nowMs, this.name, "stop", "ended");
     auditor.stopped(this);
   }
@@ -104,7 +108,9 @@ export class SimulatedProcess implements Caller {
   }
 
   heard({ method, args }: Call, answer: unknown, sentMs: number): void {
-    if (method === "claimJobs") {
+    if (method === "claimDelivery") {
+      if (answer !== null && answer !== "limited") this.confirmedMs.set((answer as ClaimedJob).token, sentMs);
+    } else if (method === "claimJobs") {
       for (const { token } of (answer as { readonly jobs: readonly ClaimedJob[] }).jobs)
         this.confirmedMs.set(token, sentMs);
     } else if (method === "claimRecovered" && answer !== null) {
@@ -127,6 +133,8 @@ export class SimulatedProcess implements Caller {
     this.crashed = true;
     this.endedAtMs = world.nowMs;
     this.host.running.clear();
+    this.transport?.connection.kill();
+    this.simulation.turns.died(this);
     world.trace.note(world.nowMs, this.name, "process", how);
   }
 
@@ -159,6 +167,7 @@ export class SimulatedProcess implements Caller {
     const started = startWorkerRole({
       info: { id: workerId, name, host: "world", pid: boot.number, version: "0" },
       store: connectStore(simulation, this),
+      ...(this.transport === null ? {} : { dispatch: this.transport }),
       host: this.host,
       doorbell: {
         listen: (listener, signal) => {

@@ -8,7 +8,9 @@ import { FaultDriver, Slots } from "./fault-driver.ts";
 import { Health } from "./health.ts";
 import type { Plan } from "./plan.ts";
 import { Reach } from "./reach.ts";
+import { RelayTurns } from "./relay-turns.ts";
 import { declareTypes } from "./scene.ts";
+import { SimulatedTransport } from "./simulated-transport.ts";
 import { World } from "./world.ts";
 
 /** One world with everything in it. */
@@ -24,6 +26,9 @@ export class Simulation {
   readonly slots: Slots;
   readonly auditor: Auditor;
   readonly client: Client;
+  readonly turns: RelayTurns;
+  /** Null: PostgreSQL alone. */
+  readonly transport: SimulatedTransport | null;
 
   constructor(plan: Plan, options: { readonly keepTrace: boolean }) {
     this.plan = plan;
@@ -36,6 +41,10 @@ export class Simulation {
     this.slots = new Slots(this);
     this.auditor = new Auditor(this);
     this.client = new Client(this);
+    this.turns = new RelayTurns(this);
+    const { transport } = plan.settings;
+    this.transport = transport === null ? null : new SimulatedTransport(this);
+    if (transport !== null) this.database.outbox.transport = transport;
   }
 
   /** One way between a process and the database, this time. */

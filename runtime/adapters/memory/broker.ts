@@ -36,6 +36,8 @@ export interface MemoryBroker {
   /** Puts a text in a queue as it is. */
   putText(queue: string, text: string): void;
   waiting(queue: string): number;
+  /** What the queues hold and what is delivered and neither acknowledged nor released. */
+  texts(): readonly string[];
   readonly errorQueue: readonly string[];
   readonly deadLetters: readonly DeadLetterMessage[];
 }
@@ -69,6 +71,8 @@ interface Server {
   readonly queues: Map<string, Message[]>;
   readonly consumers: Set<Consumer>;
   readonly connections: Set<MemoryConnection>;
+  /** Of each subscription: what it has not acknowledged or released. */
+  readonly held: Set<Set<Message>>;
   readonly faults: MemoryBrokerFaults;
   readonly errorQueue: string[];
   readonly deadLetters: DeadLetterMessage[];
@@ -91,6 +95,7 @@ export function createMemoryBroker({
     queues: new Map(),
     consumers: new Set(),
     connections: new Set(),
+    held: new Set(),
     faults: { drop: 0, duplicate: 0, reorder: 0, loseConfirm: 0, delayMs: 0 },
     errorQueue: [],
     deadLetters: [],
@@ -114,6 +119,8 @@ export function createMemoryBroker({
       serve(server, queue);
     },
     waiting: (queue) => server.queues.get(queue)?.length ?? 0,
+    texts: () =>
+      [...server.queues.values(), ...server.held].flatMap((messages) => [...messages].map(({ text }) => text)),
     errorQueue: server.errorQueue,
     deadLetters: server.deadLetters,
   };
@@ -128,7 +135,7 @@ function openConnection(server: Server): MemoryConnection {
   /** Wait for the end of a silence, or of the connection. */
   const silenced = new Set<() => void>();
   const declared = new Set<string>();
-  const subscriptions = new Set<{ open(): void; lose(): void }>();
+  const subscriptions = new Set<{ readonly held: Set<Message>; open(): void; lose(): void }>();
 
   const travel = async (): Promise<void> => {
     const { delayMs } = server.faults;
@@ -161,6 +168,7 @@ function openConnection(server: Server): MemoryConnection {
   const end = (): void => {
     isClosed = true;
     lose();
+    for (const { held } of subscriptions) server.held.delete(held);
     subscriptions.clear();
     server.connections.delete(connection);
   };
@@ -204,12 +212,17 @@ function openConnection(server: Server): MemoryConnection {
       let allowed = prefetch;
       let isStopped = false;
       const held = new Set<Message>();
+      server.held.add(held);
+      const forget = (): void => {
+        subscriptions.delete(subscription);
+        server.held.delete(held);
+      };
 
       const settle = (message: Message, begun: number, isReturned: boolean): Promise<void> => {
         if (begun === epoch && held.delete(message)) {
           if (isReturned) server.queues.get(queue)?.unshift(message);
           serve(server, queue);
-          if (isStopped && held.size === 0) subscriptions.delete(subscription);
+          if (isStopped && held.size === 0) forget();
         }
         return Promise.resolve();
       };
@@ -244,6 +257,7 @@ function openConnection(server: Server): MemoryConnection {
         },
       };
       const subscription = {
+        held,
         open() {
           if (isStopped) return;
           declareQueue(server, queue);
