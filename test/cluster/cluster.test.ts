@@ -61,6 +61,17 @@ describe("a cluster on PostgreSQL, RabbitMQ and three Redis nodes", () => {
     });
   });
 
+  test("shows an operator the broker with its queues, the locks and the outbox, and no credentials", async () => {
+    await startWorkers(1);
+    const doctor = cluster.command("doctor");
+    await doctor.waitFor(/^ok +database/m);
+    const output = doctor.output();
+    expect(output).toMatch(/^ok +broker +rabbitmq connected; messages waiting: default 0$/m);
+    expect(output).toMatch(/^ok +locks +3 of 3 Redis nodes answer$/m);
+    expect(output).toMatch(/^ok +outbox +0 messages to be published$/m);
+    expect(output).not.toContain("guest");
+  });
+
   test("ignores messages that come twice, and those of dispatches that are over", async () => {
     await startWorkers(2);
     const ids = await cluster.enqueue(notes(10, "twice"));

@@ -67,6 +67,8 @@ export interface Cluster {
   /** The server again, with other settings. */
   restart(env?: Readonly<Record<string, string>>): Promise<void>;
   startWorker(env?: Readonly<Record<string, string>>): Promise<RunningCommand>;
+  /** A command with the cluster's settings. */
+  command(...args: readonly string[]): RunningCommand;
   enqueue(jobs: readonly object[]): Promise<readonly string[]>;
   job(id: string): Promise<JobBody>;
   /** Resolves when each of them has ended. */
@@ -129,6 +131,7 @@ export async function startCluster(): Promise<Cluster> {
       await worker.waitFor(/the worker serves/);
       return worker;
     },
+    command: (...args) => project.start(args, brokered),
     async enqueue(jobs) {
       const ids: string[] = [];
       for (let from = 0; from < jobs.length; from += 1_000) {
