@@ -43,7 +43,7 @@ async function expectOnce(ids: readonly string[], ledger: string): Promise<void>
   }
 }
 
-describe("a cluster on PostgreSQL, RabbitMQ and three Redis nodes", () => {
+describe("a cluster on PostgreSQL, RabbitMQ and three Redis nodes", { timeout: 120_000 }, () => {
   test(`runs ${COUNT} jobs on three workers once each`, { timeout: 60_000 + COUNT * 50 }, async () => {
     await startWorkers(3);
     const ids = await cluster.enqueue(notes(COUNT, "many", { ms: COUNT > 60 ? 0 : 50 }));
