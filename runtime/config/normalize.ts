@@ -84,6 +84,7 @@ export function normalizeJob(
       cancelledMs: cancelled === undefined ? context.retention.cancelledMs : parseDuration(cancelled),
       failedMs: failed === undefined ? context.retention.failedMs : parseDuration(failed),
     },
+    ...(spec.onRemove === "cancel" ? { onRemove: spec.onRemove } : {}),
   });
 }
 
@@ -124,6 +125,7 @@ export function normalizeSchedule(
     ...(sla === undefined ? {} : { sla: readSla(sla) }),
     ...(previousNames === undefined || previousNames.length === 0 ? {} : { previousNames }),
     ...(spec.deletionPolicy === "Protect" ? { deletionPolicy: spec.deletionPolicy } : {}),
+    ...(spec.onRemove === "cancel" ? { onRemove: spec.onRemove } : {}),
   });
 }
 

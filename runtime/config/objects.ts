@@ -85,6 +85,8 @@ export interface JobSpec {
   readonly concurrencyKey?: string;
   readonly unique?: UniqueSpec;
   readonly retention: RetentionSpec;
+  /** Its waiting jobs are cancelled when it is removed; absent: they drain. */
+  readonly onRemove?: "cancel";
 }
 
 /** A duplicate is answered with the job that is there: at most one counts for each key of the job type. */
@@ -116,6 +118,8 @@ export interface ScheduleSpec {
   readonly previousNames?: readonly string[];
   /** `Protect`: it is not removed. Absent: it may be. */
   readonly deletionPolicy?: "Protect";
+  /** Its waiting jobs are cancelled when it is removed; absent: they drain. */
+  readonly onRemove?: "cancel";
   readonly runOnStart: boolean;
   readonly suspend: boolean;
 }

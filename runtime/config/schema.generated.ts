@@ -312,6 +312,8 @@ export interface JobDocument {
     readonly unique?: UniqueDocument;
     /** How long finished jobs of this type are kept. Absent: the project's `spec.runtime.retention`. */
     readonly retention: RetentionDocument;
+    /** What becomes of its waiting jobs when files without it are applied: `drain` runs them to their end, `cancel` cancels them with the apply. Running jobs finish either way. */
+    readonly onRemove: "drain" | "cancel";
   };
 }
 
@@ -389,6 +391,8 @@ export interface ScheduleDocument {
     readonly maxCatchupRuns?: number;
     /** `Protect`: files without it are refused as long as this is in force; apply `Delete` first, then remove it. */
     readonly deletionPolicy: "Delete" | "Protect";
+    /** What becomes of the jobs it made that still wait when files without it are applied: `drain` runs them to their end, `cancel` cancels them with the apply. Running jobs finish either way. */
+    readonly onRemove: "drain" | "cancel";
     /** What is expected of its runs. One that was expected and did not come is recorded, counted and told. */
     readonly sla?: {
       /** Time of the day, in its time zone, by which what fired since the day before has a success. */
@@ -1643,8 +1647,7 @@ export const TURNO_SCHEMA: JsonObject = {
             "script",
             "settingsSchema",
             "rateLimit",
-            "priority",
-            "onRemove"
+            "priority"
           ],
           "required": [
             "handler"
@@ -1728,6 +1731,14 @@ export const TURNO_SCHEMA: JsonObject = {
               "$ref": "#/$defs/retention",
               "default": {},
               "description": "How long finished jobs of this type are kept. Absent: the project's `spec.runtime.retention`."
+            },
+            "onRemove": {
+              "enum": [
+                "drain",
+                "cancel"
+              ],
+              "default": "drain",
+              "description": "What becomes of its waiting jobs when files without it are applied: `drain` runs them to their end, `cancel` cancels them with the apply. Running jobs finish either way."
             }
           }
         }
@@ -1845,8 +1856,7 @@ export const TURNO_SCHEMA: JsonObject = {
           "type": "object",
           "additionalProperties": false,
           "plannedProperties": [
-            "workflow",
-            "onRemove"
+            "workflow"
           ],
           "required": [
             "job"
@@ -2074,6 +2084,14 @@ export const TURNO_SCHEMA: JsonObject = {
               ],
               "default": "Delete",
               "description": "`Protect`: files without it are refused as long as this is in force; apply `Delete` first, then remove it."
+            },
+            "onRemove": {
+              "enum": [
+                "drain",
+                "cancel"
+              ],
+              "default": "drain",
+              "description": "What becomes of the jobs it made that still wait when files without it are applied: `drain` runs them to their end, `cancel` cancels them with the apply. Running jobs finish either way."
             },
             "sla": {
               "type": "object",

@@ -18,6 +18,7 @@ import { findRefusals } from "./guards.ts";
 import { decideNextFire } from "./next-fire-decision.ts";
 import { addressOf, isSameVersion } from "./object-changes.ts";
 import { type Plan, planChanges } from "./plan.ts";
+import { findCancelled } from "./removals.ts";
 import { findRenames, renameApplied } from "./renames.ts";
 
 export interface ApplyRequest {
@@ -144,6 +145,7 @@ function decideWrites(request: ApplyRequest, locked: AppliedState, plan: Plan): 
   const removed = allObjects(null, locked.objects).filter((object) => !wanted.has(addressOf(object)));
   const namesRemoved = (kind: string) => removed.flatMap((object) => (object.kind === kind ? [object.name] : []));
   const jobTypes = decideJobTypes(desired, locked, rewritten);
+  const removedSchedules = renamed.schedules.flatMap(({ name }) => (wanted.has(`Schedule/${name}`) ? [] : [name]));
   return {
     source: request.source,
     contentHash: desired.contentHash,
@@ -169,7 +171,8 @@ function decideWrites(request: ApplyRequest, locked: AppliedState, plan: Plan): 
       object.kind === "Schedule" ? decideSchedule(object, renamed, rewritten.has(addressOf(object))) : [],
     ),
     renamedSchedules: renames,
-    removedSchedules: renamed.schedules.flatMap(({ name }) => (wanted.has(`Schedule/${name}`) ? [] : [name])),
+    removedSchedules,
+    cancelled: findCancelled(desired, renamed.objects),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Desired } from "./desired.ts";
 import { formatInstant } from "./format-instant.ts";
 import { decideNextFire } from "./next-fire-decision.ts";
 import { addressOf, type ObjectChange } from "./object-changes.ts";
+import { cancelsJobs } from "./removals.ts";
 import type { Misfits } from "./waiting-payloads.ts";
 
 export interface ConsequencesRequest {
@@ -15,6 +16,8 @@ export interface ConsequencesRequest {
   readonly jobs: {
     /** Unfinished jobs by type, where they were counted. */
     readonly live: ReadonlyMap<string, number>;
+    /** Jobs that the apply would cancel, by the object that goes. Absent: not counted. */
+    readonly cancelled?: ReadonlyMap<string, number>;
     readonly misfits: ReadonlyMap<string, Misfits>;
   };
 }
@@ -32,7 +35,8 @@ export function describeConsequences(request: ConsequencesRequest): {
     const change = actions.get(addressOf(object));
     if (change === undefined || change.action === "none") continue;
     if (object.kind === "Schedule") describeSchedule(object, applied, { consequences, warnings });
-    if (object.kind === "Job" && change.action === "update") consequences.push(describeNewCode(object.name, change));
+    if (object.kind === "Job" && change.action === "update" && isNewDefinition(change))
+      consequences.push(describeNewCode(object.name, change));
     if (object.kind === "Queue" && object.spec.suspend) {
       consequences.push(`Queue/${object.name} is suspended: nothing is taken from it, what runs finishes.`);
     }
@@ -89,6 +93,11 @@ function describeSchedule(
   }
 }
 
+/** What becomes of its jobs after its removal is no matter of the jobs that start now. */
+function isNewDefinition({ fields }: ObjectChange): boolean {
+  return fields.length === 0 || fields.some(({ path }) => path !== "/spec/onRemove");
+}
+
 function describeNewCode(name: string, change: ObjectChange): string {
   const what = change.fields.some(({ path }) => path === "/bundle") ? "new code" : "new definition";
   return `Job/${name}: waiting jobs and retries take the ${what} at their next start; running ones finish as they began.`;
@@ -98,7 +107,10 @@ function describeRemovals({ applied, changes, jobs }: ConsequencesRequest): read
   const deleted = new Set(changes.flatMap(({ action, object }) => (action === "delete" ? [object] : [])));
   return applied.objects.flatMap((object) => {
     if (!deleted.has(addressOf(object))) return [];
+    const cancelled = jobs.cancelled?.get(addressOf(object)) ?? 0;
+    const lost = cancelled === 0 ? [] : [describeCancelled(addressOf(object), cancelled)];
     if (object.kind === "Job") {
+      if (cancelsJobs(object)) return lost;
       const count = jobs.live.get(object.name) ?? 0;
       if (count === 0) return [];
       return [
@@ -108,12 +120,17 @@ function describeRemovals({ applied, changes, jobs }: ConsequencesRequest): read
     if (object.kind === "Schedule") {
       const next =
         applied.schedules.find(({ name, suspended }) => name === object.name && !suspended)?.nextFireAt ?? null;
-      const lost = next === null ? "" : `; the next was due ${formatInstant(next, object.spec.timeZone)}`;
-      return [`Schedule/${object.name} fires no more${lost}.`];
+      const due = next === null ? "" : `; the next was due ${formatInstant(next, object.spec.timeZone)}`;
+      return [`Schedule/${object.name} fires no more${due}.`, ...lost];
     }
     if (object.kind === "Queue") return [`Queue/${object.name}: its limits fall away; jobs in it still run.`];
     return [];
   });
+}
+
+function describeCancelled(object: string, count: number): string {
+  const jobs = count === 1 ? "1 queued job" : `${count} queued jobs`;
+  return `${object}: ${jobs} would be cancelled (onRemove: cancel); what runs finishes.`;
 }
 
 function sameRuntime(desired: Desired, applied: AppliedState): boolean {

@@ -18,6 +18,8 @@ export interface Plan {
 export interface JobCounts {
   /** Unfinished jobs of types that go. */
   readonly live: ReadonlyMap<string, number>;
+  /** Jobs that the apply would cancel, by the object that goes. Absent: not counted. */
+  readonly cancelled?: ReadonlyMap<string, number>;
   readonly misfits: ReadonlyMap<string, Misfits>;
 }
 

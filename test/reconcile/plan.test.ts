@@ -162,6 +162,27 @@ describe("a plan", () => {
     expect(plan.consequences).toContain("Policy/p applies to 1 job types from their next start.");
   });
 
+  it("counts the queued jobs that a removal would cancel", () => {
+    const gone = schedule("s", { onRemove: "cancel", job: "b" });
+    const plan = planChanges(desire([job("b")]), inForce(desire([job("a", { onRemove: "cancel" }), job("b"), gone])), {
+      live: new Map([["a", 4]]),
+      cancelled: new Map([
+        ["Job/a", 3],
+        ["Schedule/s", 1],
+      ]),
+      misfits: new Map(),
+    });
+    expect(plan.consequences).toEqual([
+      "Job/a: 3 queued jobs would be cancelled (onRemove: cancel); what runs finishes.",
+      "Schedule/s fires no more.",
+      "Schedule/s: 1 queued job would be cancelled (onRemove: cancel); what runs finishes.",
+    ]);
+  });
+
+  it("says nothing of new code when only the removal of a job type is told otherwise", () => {
+    expect(planOf([job("a")], [job("a", { onRemove: "cancel" })]).consequences).toEqual([]);
+  });
+
   it("says that changed settings of the processes need a restart", () => {
     const plan = planChanges(
       desire([], { project: project({ scheduler: { intervalMs: 9_000, batchSize: 200 } }) }),

@@ -1,17 +1,21 @@
 import type { DeclaredObject, JobDefinition, ProjectObject } from "../../config/objects.ts";
 import { assert } from "../../core/assert.ts";
+import type { JobId } from "../../core/ids.ts";
 import type { Json } from "../../core/json.ts";
 import type {
   AppliedSchedule,
   AppliedState,
   Drift,
+  RemovedNames,
   RevisionStore,
   RevisionSummary,
   RevisionWrites,
   SyncProblem,
   SyncStatus,
 } from "../../protocol/ports/revisions.ts";
+import { releaseKeys } from "./concurrency-keys.ts";
 import type { Database } from "./pool.ts";
+import { CANCEL_WAITING_JOBS, COUNT_WAITING_JOBS } from "./removal-statements.ts";
 import * as statements from "./revision-statements.ts";
 
 type Query = Database["query"];
@@ -81,6 +85,16 @@ export function createRevisionStore(database: Database): RevisionStore {
       if (types.length === 0) return new Map();
       const rows = await database.query<{ type: string; jobs: number }>(statements.COUNT_LIVE_JOBS, [types, limit]);
       return new Map(rows.map(({ type, jobs }) => [type, jobs]));
+    },
+
+    async countWaitingJobs({ jobTypes, schedules }, limit) {
+      if (jobTypes.length + schedules.length === 0) return new Map();
+      const rows = await database.query<{ object: string; jobs: number }>(COUNT_WAITING_JOBS, [
+        jobTypes,
+        schedules,
+        limit,
+      ]);
+      return new Map(rows.map(({ object, jobs }) => [object, jobs]));
     },
 
     async loadWaitingPayloads(type, limit) {
@@ -191,6 +205,7 @@ async function writeRevision(query: Query, writes: RevisionWrites, now: Date): P
   }
   await query(statements.WRITE_SCHEDULES, [number, JSON.stringify(writes.schedules.map(toScheduleRow)), now]);
   await query(statements.DELETE_SCHEDULES, [writes.removedSchedules]);
+  await cancelWaiting(query, writes.cancelled);
   return {
     ...provenance,
     number,
@@ -201,6 +216,16 @@ async function writeRevision(query: Query, writes: RevisionWrites, now: Date): P
     rollbackOf: writes.rollbackOf,
     heldContent: writes.heldContent,
   };
+}
+
+/** Their concurrency keys go on in the same transaction; whom that brings into a queue is found by the next poll. */
+async function cancelWaiting(query: Query, { jobTypes, schedules }: RemovedNames): Promise<void> {
+  if (jobTypes.length + schedules.length === 0) return;
+  const rows = await query<{ id: JobId; key: string | null }>(CANCEL_WAITING_JOBS, [jobTypes, schedules]);
+  await releaseKeys(
+    query,
+    rows.flatMap(({ id, key }) => (key === null ? [] : [{ id, key }])),
+  );
 }
 
 /** A bundle's code may be large: only what is not there yet travels, each alone. */

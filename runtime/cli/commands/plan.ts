@@ -13,6 +13,7 @@ import type { Look } from "../../reconcile/look.ts";
 import { hasChanges, type Plan, planChanges } from "../../reconcile/plan.ts";
 import { renderPlanMarkdown } from "../../reconcile/plan-markdown.ts";
 import { renderPlan } from "../../reconcile/plan-text.ts";
+import { findCancelled } from "../../reconcile/removals.ts";
 import { findRenames, renameApplied } from "../../reconcile/renames.ts";
 import { countMisfits } from "../../reconcile/waiting-payloads.ts";
 import { parseInstant } from "../../time/next-fire.ts";
@@ -168,8 +169,10 @@ export async function preparePlan(
   const applied = await session.store.loadApplied();
   const { desired } = look;
   const removed = applied.jobTypes.flatMap(({ name }) => (desired.definitions.has(name) ? [] : [name]));
+  const renamed = renameApplied(applied, findRenames(desired, applied));
   const plan = planChanges(desired, applied, {
     live: await session.store.countLiveJobs(removed, COUNTED_JOBS),
+    cancelled: await session.store.countWaitingJobs(findCancelled(desired, renamed.objects), COUNTED_JOBS),
     misfits: await countMisfits(session.store, desired, applied),
   });
   const warnings = [...plan.warnings, ...guardWarnings(session, look, applied)];

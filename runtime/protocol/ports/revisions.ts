@@ -214,6 +214,13 @@ export interface RevisionWrites {
   /** What is in force under the old name goes on under the new one. */
   readonly renamedSchedules: readonly { readonly from: string; readonly to: string }[];
   readonly removedSchedules: readonly string[];
+  /** What is removed with `onRemove: cancel`: waiting jobs of these types, and those that these schedules made. */
+  readonly cancelled: RemovedNames;
+}
+
+export interface RemovedNames {
+  readonly jobTypes: readonly string[];
+  readonly schedules: readonly string[];
 }
 
 export interface SyncProblem {
@@ -290,6 +297,8 @@ export interface RevisionStore {
   loadBundle(hash: string): Promise<string | null>;
   /** Jobs of these types that are not finished, each counted up to `limit`; types without any are absent. */
   countLiveJobs(types: readonly string[], limit: number): Promise<ReadonlyMap<string, number>>;
+  /** Jobs that have not started, by what an apply would cancel them for: `Job/…` or `Schedule/…`; each counted up to `limit`. */
+  countWaitingJobs(names: RemovedNames, limit: number): Promise<ReadonlyMap<string, number>>;
   /** Payloads of a type's jobs that wait for their start, newest first: at most `limit`, and within some megabytes. */
   loadWaitingPayloads(type: string, limit: number): Promise<readonly Json[]>;
   recordSync(record: SyncRecord): Promise<void>;
