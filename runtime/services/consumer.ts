@@ -183,6 +183,11 @@ export class Consumer implements Supply {
       void delivery.release();
       return;
     }
+    // Somebody has moved it in the broker: its job has no slots here, and is told of again where it belongs.
+    if (delivery.message.queue !== lane.queue.name) {
+      void delivery.acknowledge();
+      return;
+    }
     lane.pending.push({ delivery, arrivedMs: this.#options.clock.monotonicMs() });
     this.#pumpLane(lane);
   }

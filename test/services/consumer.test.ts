@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Script } from "../../runtime/adapters/memory/handler-host.ts";
 import type { DispatchToken, JobId } from "../../runtime/core/ids.ts";
+import { writeBrokerMessage } from "../../runtime/protocol/ports/broker-text.ts";
 import type { BrokerMessage } from "../../runtime/protocol/ports/transport.ts";
 import { Engine, kinds, takes } from "./engine.ts";
 
@@ -224,6 +225,17 @@ describe("a worker on a broker", () => {
     await engine.clock.advance(15_000);
     expect(engine.job(id).state).toBe("Succeeded");
     expect(host.runs).toHaveLength(1);
+  });
+
+  it("drops a message that somebody has moved to it from another queue, and leaves the job alone", async () => {
+    const { host } = await worker();
+    const id = await engine.enqueue({ queue: "elsewhere" });
+    const token = engine.database.lastToken as DispatchToken;
+    engine.broker.putText("default", writeBrokerMessage({ kind: "dispatch", jobId: id, token, queue: "elsewhere" }));
+    await engine.clock.advance(5_000);
+    expect(engine.job(id)).toMatchObject({ state: "Enqueued", execution: 0 });
+    expect(engine.broker.waiting("default")).toBe(0);
+    expect(host.runs).toHaveLength(0);
   });
 
   it("goes on without locks while the lock service is away (F1)", async () => {

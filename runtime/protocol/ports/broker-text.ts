@@ -5,6 +5,8 @@ import type { BrokerMessage } from "./transport.ts";
 /** Rises when a message of today could not be read by the code of yesterday. */
 const VERSION = 1;
 const TOKEN = /^[0-9]{1,19}$/;
+/** PostgreSQL's largest bigint: one token beyond it would fail the claims of all that are asked for with it. */
+const LARGEST_TOKEN = 2n ** 63n - 1n;
 /** Nothing that Turno writes itself comes near it: the dead letters' error and stack have bounds of their own. */
 export const MESSAGE_LIMIT_BYTES = 1024 * 1024;
 
@@ -33,7 +35,8 @@ export function readBrokerMessage(text: string): BrokerMessage | string {
   if (kind === "dead-letter") {
     return isObject(body) ? { kind, jobId, body } : 'its "body" is not an object';
   }
-  if (typeof token !== "string" || !TOKEN.test(token)) return 'its "token" is not a number as text';
+  if (typeof token !== "string" || !TOKEN.test(token) || BigInt(token) > LARGEST_TOKEN)
+    return 'its "token" is not a number as text';
   return { kind, jobId, token: BigInt(token) as DispatchToken, queue: String(queue) };
 }
 
