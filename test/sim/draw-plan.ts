@@ -23,12 +23,17 @@ export function drawPlan(seed: number): Plan {
   };
   const work = addWishes(subStream(seed, "wishes"), drawWork(subStream(seed, "workload"), settings));
   const faults = drawFaults(subStream(seed, "faults"), settings);
+  const farewell = drawFarewell(subStream(seed, "farewells"), settings);
   return {
     seed,
     settings,
-    work: work.map((item, index) => ({ id: `w${index}`, ...item }) as Work),
+    work: [
+      ...work.map((item, index) => ({ id: `w${index}`, ...item }) as Work),
+      ...farewell.work.map((item, index) => ({ id: `x${index}`, ...item }) as Work),
+    ],
     faults: [
       ...faults.map((item, index) => ({ id: `f${index}`, ...item }) as Fault),
+      ...farewell.faults.map((item, index) => ({ id: `g${index}`, ...item }) as Fault),
       ...drawTransportFaults(transportStream, settings).map((item, index) => ({ id: `b${index}`, ...item }) as Fault),
     ],
   };
@@ -296,4 +301,37 @@ function drawFaults(stream: Stream, settings: Settings): Draft<Fault>[] {
     gapTold: stream.chance(0.5),
   }));
   return faults;
+}
+
+/**
+ * A worker is asked to stop just when the database is lost to it, and what it gives back arrives after its recovery. Its
+ * own patience must end before its lease does, and its last writes after somebody has looked for a whole one.
+ */
+function drawFarewell(stream: Stream, settings: Settings): { work: Draft<Work>[]; faults: Draft<Fault>[] } {
+  const { slots, chaosMs, leaseMs, renewalMs, recoveryMs, shutdownTimeoutMs } = settings;
+  if (slots < 2 || leaseMs > 6_000 || !stream.chance(0.15)) return { work: [], faults: [] };
+  const slot = stream.whole(0, slots - 1);
+  const atMs = stream.between(shutdownTimeoutMs, chaosMs - leaseMs);
+  const stopAtMs = atMs + 0.9 * leaseMs - renewalMs - shutdownTimeoutMs - stream.between(0, 400);
+  const job = (): Draft<Work> => ({
+    kind: "job",
+    atMs: Math.max(0, Math.min(atMs, stopAtMs) - stream.between(100, 1_000)),
+    type: "work",
+    delayMs: 0,
+    priority: 0,
+    key: null,
+    maxAttempts: null,
+    timeoutMs: null,
+    steps: [
+      { takesMs: 7_500, ends: "returns", progress: false },
+      { takesMs: 50, ends: "returns", progress: false },
+    ],
+  });
+  return {
+    work: Array.from({ length: stream.whole(1, 2 * slots) }, job),
+    faults: [
+      { kind: "outage", slot, atMs, forMs: leaseMs + stream.between(0.8, 1.4) * recoveryMs, mode: "refused" },
+      { kind: "stop", slot, atMs: Math.max(0, stopAtMs), twice: false, restartMs: 500, code: "good" },
+    ],
+  };
 }
