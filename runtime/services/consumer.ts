@@ -126,13 +126,20 @@ export class Consumer implements Supply {
       if (next === undefined) break;
       const { delivery } = next;
       const { message } = delivery;
-      // In their turn jobs are not claimed by their messages, which are to go all the same.
-      if (message.kind === "dispatch" && !lane.queue.inTurn && lane.queue.room <= 0) break;
+      if (message.kind === "dispatch" && !this.#mayClaim(lane.queue)) break;
       lane.pending.shift();
       if (message.kind === "marker") void this.#consume(lane, next, message);
       else void this.#claim(lane, next, { message, acknowledge: () => delivery.acknowledge() });
     }
     this.#adaptPrefetch(lane);
+  }
+
+  /**
+   * In their turn jobs are not claimed by their messages, which are to go all the same: a few at a time, since what is
+   * left of another transport, or of a limit that is lifted, claims.
+   */
+  #mayClaim({ inTurn, room, slots }: WorkQueue): boolean {
+    return room > (inTurn ? -slots : 0);
   }
 
   async #claim(lane: Lane, pending: Pending, delivery: DispatchDelivery): Promise<void> {

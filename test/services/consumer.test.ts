@@ -310,6 +310,24 @@ describe("a worker on a broker", () => {
 });
 
 describe("a change of the transport", () => {
+  it("claims no more than before by messages that are left of the broker", async () => {
+    await engine.store.setTransport("postgres");
+    const ids = await engine.enqueueMany(2_000);
+    const token = (id: JobId) => engine.database.jobs.get(id)?.token as DispatchToken;
+    await publish(...ids.map((jobId) => ({ kind: "dispatch" as const, jobId, token: token(jobId), queue: "default" })));
+    await worker({ scripts: { work: takes(engine.clock, 20) } });
+    let most = 0;
+    for (let step = 0; step < 50; step += 1) {
+      await engine.clock.advance(20);
+      most = Math.max(most, engine.database.processing.size);
+    }
+    // Two slots, and what they start within a tenth of a second.
+    expect(most).toBeLessThan(30);
+    await engine.clock.advance(60_000);
+    expect(new Set(states(ids))).toEqual(new Set(["Succeeded"]));
+    expect(engine.broker.waiting("default")).toBe(0);
+  });
+
   it("loses no job on the way to a broker and back, and everybody says what differs", async () => {
     await engine.store.setTransport("postgres");
     const { seen, script } = counted(2_000);
