@@ -294,17 +294,19 @@ export async function startWorkerHealth(options: {
   return startWebServer({ app, host, port, clock: systemClock });
 }
 
-/** The health checks of a reconciler: 503 while the database is away, and while it does not follow the files. */
+/** The health checks and metrics of a reconciler: 503 while the database is away, and while it does not follow the files. */
 export async function startReconcilerHealth(options: {
   readonly stores: Stores;
   readonly isFollowing: () => boolean;
+  readonly settings: { readonly api: Pick<RuntimeSettings["api"], "keys"> };
   readonly host: string;
   readonly port: number;
   readonly logger: Logger;
 }): Promise<WebServer> {
-  const { stores, isFollowing, host, port, logger } = options;
+  const { stores, isFollowing, settings, host, port, logger } = options;
   const app = createHealthApp({
     logger,
+    monitoring: { metrics: stores.metrics, keys: parseApiKeys(settings.api.keys) },
     health: async () => ({
       database: await checkDatabase(stores, logger),
       files: { status: isFollowing() ? "up" : "down", detail: null },

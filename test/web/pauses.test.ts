@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { QueueView } from "../../runtime/protocol/ports/panel.ts";
 import type { PauseOutcome, PauseRequest, ResumeOutcome } from "../../runtime/protocol/ports/pauses.ts";
-import { createTestApp, NOW, OPERATE_KEY, READ_KEY, testKeys } from "./fake-ports.ts";
+import { createTestApp, fakePanel, NOW, OPERATE_KEY, READ_KEY, testKeys } from "./fake-ports.ts";
 
 function open(outcomes: { readonly pause?: PauseOutcome; readonly resume?: ResumeOutcome } = {}, withKeys = false) {
   const asked: PauseRequest[] = [];
@@ -99,6 +100,52 @@ describe("pausing in the panel", () => {
     const foreign = formOf("reason=why", { origin: "https://evil.example" });
     expect((await app.request("/schedules/nightly/pause", { method: "POST", ...foreign })).status).toBe(403);
     expect(asked).toEqual([]);
+  });
+});
+
+describe("a queue's pause in the panel", () => {
+  const HTML = { headers: { accept: "text/html" } };
+  const queue = {
+    name: "reports",
+    concurrency: null,
+    suspended: false,
+    scheduled: 0,
+    queued: 0,
+    running: 0,
+    slots: 1,
+    lastDay: { executions: 0, failures: 0, meanMs: null },
+    source: null,
+  };
+  const pause = { by: "maria", reason: "stock taking", pausedAt: NOW.toISOString(), until: null };
+  const page = async (changes: Partial<QueueView>, query = "") => {
+    const panel = { ...fakePanel, listQueues: async () => ({ now: NOW, items: [{ ...queue, ...changes }] }) };
+    const { app } = createTestApp({ panel });
+    return (await app.request(`/queues${query}`, HTML)).text();
+  };
+
+  it("is laid and taken away with its buttons, which show the queues again", async () => {
+    const { app, asked } = openPanel();
+    const paused = await app.request("/queues/reports/pause", { method: "POST", ...formOf("reason=stock+taking") });
+    expect([paused.status, paused.headers.get("location")]).toEqual([303, "/queues"]);
+    expect(asked).toMatchObject([{ kind: "Queue", name: "reports", reason: "stock taking", until: null }]);
+    const resumed = await app.request("/queues/reports/resume", { method: "POST", ...formOf("") });
+    expect([resumed.status, resumed.headers.get("location")]).toEqual([303, "/queues"]);
+  });
+
+  it("shows who paused it and why, and the button that resumes it", async () => {
+    const text = await page({ suspended: true, pause });
+    expect(text).toContain("by maria: stock taking");
+    expect(text).toContain('action="/queues/reports/resume"');
+    expect(text).not.toContain('action="/queues/reports/pause"');
+  });
+
+  it("has its form at an address that keeps it open, and no button where the file suspends the queue", async () => {
+    expect(await page({})).toContain('href="/queues?pause=reports"');
+    expect(await page({}, "?pause=reports")).toContain('action="/queues/reports/pause"');
+    expect(await page({}, "?pause=other")).not.toContain("<form");
+    const suspended = await page({ suspended: true }, "?pause=reports");
+    expect(suspended).toContain("suspended");
+    expect(suspended).not.toMatch(/<form|href="[^"]*pause=reports/);
   });
 });
 

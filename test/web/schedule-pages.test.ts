@@ -112,6 +112,10 @@ describe("the page of a schedule", () => {
     const paused = { now: NOW, schedule: schedule("nightly", { suspended: true, pause }), declaredAt: null };
     const shown = (await read("/schedules/nightly", app({ record: paused }))).text;
     expect(shown).toMatch(/Paused By maria Why .*audit.* Since .* Until it is resumed Resume/);
+    const listed = await read("/schedules", app({ schedules: [schedule("a"), paused.schedule] }));
+    expect(listed.text).toContain("1 paused");
+    expect(listed.text).not.toContain("1 suspended");
+    expect(listed.text).toMatch(/paused by maria/);
     const never = { now: NOW, schedule: schedule("nightly", { nextFireAt: null }), declaredAt: null };
     expect((await read("/schedules/nightly", app({ record: never }))).text).toContain("It never fires");
     expect((await read("/schedules/nightly", app({ record: null }))).status).toBe(404);

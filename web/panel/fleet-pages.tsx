@@ -1,7 +1,8 @@
-import type { QueueView, WorkerView } from "../../runtime/protocol/ports/panel.ts";
+import type { PauseView, QueueView, WorkerView } from "../../runtime/protocol/ports/panel.ts";
 import { slotsOf } from "./board.tsx";
 import { tookText, wholeNumber } from "./format.ts";
-import { Counted, Declared, State, type Tone } from "./marks.tsx";
+import { Counted, Declared, Instant, State, type Tone } from "./marks.tsx";
+import { PauseForm } from "./pause-panel.tsx";
 
 const CONDITIONS: Readonly<Record<WorkerView["status"], { readonly tone: Tone; readonly word: string }>> = {
   live: { tone: "succeeded", word: "Live" },
@@ -114,13 +115,30 @@ function ailments({ leasesFailing, handlersStuck, clockSkewMs }: WorkerView): re
 /** Less is what a round trip and a lazy time service make of clocks that agree. */
 const SHOWN_SKEW_MS = 1_000;
 
-export function QueuesPage({ queues }: { readonly queues: readonly QueueView[] }) {
+export interface QueuesFacts {
+  readonly queues: readonly QueueView[];
+  readonly mayOperate: boolean;
+  /** The queue whose pause is asked for; null: none. In the address, so that a refreshed page keeps its form. */
+  readonly pausing: string | null;
+}
+
+export function QueuesPage({ queues, mayOperate, pausing }: QueuesFacts) {
+  const asked = queues.find(({ name, pause, suspended }) => name === pausing && !suspended && (pause ?? null) === null);
   return (
     <>
       <div class="title">
         <h1>Queues</h1>
         <span class="muted">declared, filled or taken from</span>
       </div>
+      {asked === undefined || !mayOperate ? null : (
+        <section class="panel" aria-labelledby="pause">
+          <header>
+            <h2 id="pause">Pause {asked.name}</h2>
+            <span class="muted">nothing is taken from it; what runs finishes</span>
+          </header>
+          <PauseForm path={`/queues/${encodeURIComponent(asked.name)}`} />
+        </section>
+      )}
       <section class="panel" aria-label="Queues">
         {queues.length === 0 ? (
           <p class="empty">
@@ -140,11 +158,12 @@ export function QueuesPage({ queues }: { readonly queues: readonly QueueView[] }
                   <th class="right wide">Executions, 24 h</th>
                   <th class="right wide">Mean</th>
                   <th class="wide">Declared</th>
+                  {mayOperate ? <th aria-label="Actions" /> : null}
                 </tr>
               </thead>
               <tbody>
                 {queues.map((queue) => (
-                  <QueueRow queue={queue} />
+                  <QueueRow queue={queue} mayOperate={mayOperate} />
                 ))}
               </tbody>
             </table>
@@ -155,8 +174,8 @@ export function QueuesPage({ queues }: { readonly queues: readonly QueueView[] }
   );
 }
 
-function QueueRow({ queue }: { readonly queue: QueueView }) {
-  const { lastDay } = queue;
+function QueueRow({ queue, mayOperate }: { readonly queue: QueueView; readonly mayOperate: boolean }) {
+  const { lastDay, pause = null } = queue;
   const untaken = queue.slots === 0 && queue.queued > 0;
   return (
     <tr id={`queue-${queue.name}`}>
@@ -164,7 +183,9 @@ function QueueRow({ queue }: { readonly queue: QueueView }) {
         <a class="clip" href={`/jobs?queue=${encodeURIComponent(queue.name)}`} title={`${queue.name}: its jobs`}>
           {queue.name}
         </a>
-        {queue.suspended ? (
+        {pause !== null ? (
+          <Paused pause={pause} />
+        ) : queue.suspended ? (
           <State tone="scheduled">suspended</State>
         ) : untaken ? (
           <State tone="failed">no worker takes from it</State>
@@ -190,6 +211,56 @@ function QueueRow({ queue }: { readonly queue: QueueView }) {
       <td class="wide">
         {queue.source === null ? <span class="muted">not declared</span> : <Declared source={queue.source} />}
       </td>
+      {mayOperate ? (
+        <td class="right">
+          <PauseButton queue={queue} />
+        </td>
+      ) : null}
     </tr>
+  );
+}
+
+function Paused({ pause }: { readonly pause: PauseView }) {
+  const { by, reason, until } = pause;
+  return (
+    <>
+      <State tone="scheduled">paused</State>
+      <br />
+      <span class="muted">
+        by {by}
+        {reason === null ? null : `: ${reason}`},{" "}
+        {until === null ? (
+          "until it is resumed"
+        ) : (
+          <>
+            until <Instant at={new Date(until)} shape="day" />
+          </>
+        )}
+      </span>
+    </>
+  );
+}
+
+/** Nothing for a queue that its file suspends: only the file can let it go. */
+function PauseButton({ queue }: { readonly queue: QueueView }) {
+  const path = `/queues/${encodeURIComponent(queue.name)}`;
+  if ((queue.pause ?? null) !== null) {
+    return (
+      <form method="post" action={`${path}/resume`}>
+        <button class="button small" type="submit" title={`Take from ${queue.name} again`}>
+          Resume
+        </button>
+      </form>
+    );
+  }
+  if (queue.suspended) return null;
+  return (
+    <a
+      class="button small"
+      href={`/queues?pause=${encodeURIComponent(queue.name)}`}
+      title={`Take nothing from ${queue.name}; what runs finishes`}
+    >
+      Pause
+    </a>
   );
 }

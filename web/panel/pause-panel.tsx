@@ -8,6 +8,19 @@ export interface PauseFacts {
   readonly mayOperate: boolean;
 }
 
+/** What lays a pause over the schedule or queue whose page this is. */
+export function PauseForm({ path }: Pick<PauseFacts, "path">) {
+  return (
+    <form class="body" method="post" action={`${path}/pause`}>
+      <input name="reason" required maxlength={500} aria-label="Why" placeholder="Why" />{" "}
+      <input name="until" aria-label="Until" placeholder="Until, such as 2026-12-24T18:00:00Z" />{" "}
+      <button class="button" type="submit">
+        Pause
+      </button>
+    </form>
+  );
+}
+
 /** Who paused it, why and until when, with the button that takes it away; or what lays a pause. */
 export function PausePanel({ path, pause, mayOperate }: PauseFacts) {
   if (pause === null && !mayOperate) return null;
@@ -18,13 +31,7 @@ export function PausePanel({ path, pause, mayOperate }: PauseFacts) {
         {pause === null ? <span class="muted">nothing is owed for the time between</span> : null}
       </header>
       {pause === null ? (
-        <form class="body" method="post" action={`${path}/pause`}>
-          <input name="reason" required maxlength={500} aria-label="Why" placeholder="Why" />{" "}
-          <input name="until" aria-label="Until" placeholder="Until, such as 2026-12-24T18:00:00Z" />{" "}
-          <button class="button" type="submit">
-            Pause
-          </button>
-        </form>
+        <PauseForm path={path} />
       ) : (
         <>
           <dl class="kv">

@@ -205,7 +205,10 @@ function addPages(app: Hono<WebEnv>, { ports, reads, assets }: PanelParts, guard
   addPath(app, "/queues", {
     get: guard(async (c) => {
       const { now, items } = await reads.listQueues();
-      return render(c, { title: "Queues", place: "Queues", topics: PULSE_TOPICS, now }, <QueuesPage queues={items} />);
+      const frame = { title: "Queues", place: "Queues", topics: PULSE_TOPICS, now } as const;
+      const mayOperate = allows(c.get("client"), "operate");
+      const pausing = c.req.query("pause") ?? null;
+      return render(c, frame, <QueuesPage queues={items} mayOperate={mayOperate} pausing={pausing} />);
     }),
   });
 
@@ -242,6 +245,11 @@ function belongsOnBoard(worker: WorkerView, now: Date): boolean {
   );
 }
 
+function readPause(form: ReadonlyMap<string, string>) {
+  const until = form.get("until")?.trim() ?? "";
+  return { reason: form.get("reason")?.trim() ?? "", ...(until === "" ? {} : { until }) };
+}
+
 function addButtons(app: Hono<WebEnv>, { ports, actions }: PanelParts, guard: (handle: Handle) => Handle): void {
   const operate = (action: (c: Context<WebEnv>, form: ReadonlyMap<string, string>) => Promise<string>): Handle =>
     guard(async (c) => {
@@ -275,18 +283,29 @@ function addButtons(app: Hono<WebEnv>, { ports, actions }: PanelParts, guard: (h
       return "/jobs";
     }),
   });
+  const { pauses } = ports;
   addPath(app, "/schedules/:name/pause", {
     post: operate(async (c, form) => {
-      const until = form.get("until")?.trim() ?? "";
-      const body = { reason: form.get("reason")?.trim() ?? "", ...(until === "" ? {} : { until }) };
-      await layPause(c, { pauses: ports.pauses, kind: "Schedule", body });
+      await layPause(c, { pauses, kind: "Schedule", body: readPause(form) });
       return `/schedules/${encodeURIComponent(readName(c))}`;
     }),
   });
   addPath(app, "/schedules/:name/resume", {
     post: operate(async (c) => {
-      await takePauseAway(c, { pauses: ports.pauses, kind: "Schedule" });
+      await takePauseAway(c, { pauses, kind: "Schedule" });
       return `/schedules/${encodeURIComponent(readName(c))}`;
+    }),
+  });
+  addPath(app, "/queues/:name/pause", {
+    post: operate(async (c, form) => {
+      await layPause(c, { pauses, kind: "Queue", body: readPause(form) });
+      return "/queues";
+    }),
+  });
+  addPath(app, "/queues/:name/resume", {
+    post: operate(async (c) => {
+      await takePauseAway(c, { pauses, kind: "Queue" });
+      return "/queues";
     }),
   });
   addPath(app, "/schedules/:name/trigger", {

@@ -19,7 +19,8 @@ export interface SchedulesFacts {
 }
 
 export function SchedulesPage({ now, schedules, fires, next, firstPage, mayOperate }: SchedulesFacts) {
-  const suspended = schedules.filter((schedule) => schedule.suspended).length;
+  const paused = schedules.filter(({ pause }) => (pause ?? null) !== null).length;
+  const suspended = schedules.filter((schedule) => schedule.suspended).length - paused;
   return (
     <>
       <div class="title">
@@ -27,6 +28,7 @@ export function SchedulesPage({ now, schedules, fires, next, firstPage, mayOpera
         <span class="muted">
           {next === null && firstPage ? `${schedules.length} declared` : "by name"}
           {suspended > 0 ? `, ${suspended} suspended` : ""}
+          {paused > 0 ? `, ${paused} paused` : ""}
         </span>
         <span class="actions">
           <a class="button" href="/calendar">
@@ -155,6 +157,16 @@ function Strip({ fires }: { readonly fires: readonly FireView[] }) {
 }
 
 function Next({ schedule, now }: { readonly schedule: ScheduleView; readonly now: Date }) {
+  const { pause = null } = schedule;
+  if (pause !== null) {
+    return (
+      <>
+        <span title={pause.reason ?? undefined}>paused</span>
+        <br />
+        <span class="muted">by {pause.by}</span>
+      </>
+    );
+  }
   if (schedule.suspended) {
     return (
       <>

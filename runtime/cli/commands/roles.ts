@@ -82,7 +82,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .description("run jobs; one of the workers leads scheduling, recovery and clean-up")
     .option("--dir <folder>", "the project's folder (default: here)")
     .option("--queue <name=slots...>", "serve these queues instead of the project's, such as default=4 reports=1")
-    .option("--health-port <n>", "answer /health/live and /health/ready on this port; 0: a free one")
+    .option("--health-port <n>", "answer /health/live, /health/ready and /metrics on this port; 0: a free one")
     .option("--health-host <address>", "where that port listens", "127.0.0.1")
     .addOption(handedDown())
     .action(async (options: WorkerRoleOptions) => {
@@ -143,7 +143,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
     .command("reconciler")
     .description("watch the project's files and bring every change into force")
     .option("--dir <folder>", "the project's folder (default: here)")
-    .option("--health-port <n>", "answer /health/live and /health/ready on this port; 0: a free one")
+    .option("--health-port <n>", "answer /health/live, /health/ready and /metrics on this port; 0: a free one")
     .option("--health-host <address>", "where that port listens", "127.0.0.1")
     .action(async (options: ReconcilerRoleOptions) => {
       const healthPort = options.healthPort === undefined ? null : readPort(options.healthPort);
@@ -155,6 +155,7 @@ export function addRoleCommands(program: Command, io: CommandIo): void {
           ? null
           : await startReconcilerHealth({
               ...role,
+              settings: project.settings,
               isFollowing: () => isFollowing && !io.signal.aborted,
               host: options.healthHost,
               port: healthPort,
