@@ -789,6 +789,42 @@ const IN_THE_SIMULATION: readonly Omit<Mutant, "level">[] = [
     find: 'execution.abort("time-out", nowMs);',
     replace: ";",
   },
+  {
+    name: "nobody looks for messages that a broker has lost",
+    file: "runtime/services/worker-role.ts",
+    find: "[startRedispatch({ ...surroundings, store, onWritten: () => dispatching.wake() })]",
+    replace: "[]",
+  },
+  {
+    name: "a message is dropped when the database does not answer its claim",
+    file: "runtime/services/consumer.ts",
+    find: "else lane.pending.unshift(pending);",
+    replace: "else void pending.delivery.acknowledge();",
+  },
+  {
+    name: "a job that comes back to its queue writes no message",
+    file: "runtime/adapters/memory/database.ts",
+    find: 'this.outbox.write({ kind: "dispatch"',
+    replace: 'if (row.execution === 0) this.outbox.write({ kind: "dispatch"',
+  },
+  {
+    name: "a change of the transport forgets the jobs that wait",
+    file: "runtime/adapters/memory/outbox-store.ts",
+    find: "for (const row of enqueued(database)) outbox.write(dispatchOf(row));",
+    replace: "",
+  },
+  {
+    name: "a request with a key is carried out again",
+    file: "runtime/adapters/memory/job-store.ts",
+    find: "first !== undefined && first.expiresAtMs > database.nowMs()",
+    replace: "first !== undefined && first.requestHash !== requestHash",
+  },
+  {
+    name: "a handler process may run for a minute after its lease",
+    file: "runtime/protocol/leases.ts",
+    find: "execution.confirmedMs + this.#deadlineMs + this.#leftMs / 2",
+    replace: "execution.confirmedMs + this.#deadlineMs + 60_000",
+  },
 ];
 
 function seenBy(file: string, mutants: readonly Omit<Mutant, "level" | "tests">[]): readonly Omit<Mutant, "level">[] {
