@@ -2,7 +2,7 @@ import type { OutboxStore } from "../protocol/ports/outbox.ts";
 import { type Loop, type LoopSurroundings, startLoop } from "./supervised-loop.ts";
 
 export interface RedispatchOptions extends LoopSurroundings {
-  readonly store: Pick<OutboxStore, "writeMarkers" | "redispatchJobs" | "readOutbox">;
+  readonly store: Pick<OutboxStore, "loadInstallation" | "writeMarkers" | "redispatchJobs" | "readOutbox">;
   /** The outbox has got new messages. */
   readonly onWritten?: () => void;
 }
@@ -32,6 +32,8 @@ export function startRedispatch(options: RedispatchOptions): Loop {
     ...options,
     name: "redispatch",
     cycle: async (signal) => {
+      // By the database's word and not by the leader's settings: one that has no broker leads for those that have.
+      if ((await store.loadInstallation()).transport === "postgres") return INTERVAL_MS;
       let written = 0;
       while (!signal.aborted) {
         const shown = await store.redispatchJobs({ settledMs: SETTLED_MS, limit: BATCH });

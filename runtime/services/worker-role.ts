@@ -118,8 +118,7 @@ export async function startWorkerRole(options: WorkerRoleOptions): Promise<Worke
     mayLead,
     workerId,
     duty: "recovery",
-    lead: () =>
-      broker === null ? [] : [startRedispatch({ ...surroundings, store, onWritten: () => dispatching.wake() })],
+    lead: () => [startRedispatch({ ...surroundings, store, onWritten: () => dispatching.wake() })],
   });
   const recovery = startRecovery({
     ...surroundings,

@@ -293,6 +293,22 @@ describe("a worker on a broker", () => {
     expect(host.runs.length).toBeGreaterThanOrEqual(4);
   });
 
+  it("hears again of lost messages while one without a broker leads", async () => {
+    const leader = await engine.role({ concurrency: 1, scripts: { work: takes(engine.clock, 1_000_000) } });
+    const [long] = await engine.enqueueMany(1);
+    await engine.clock.advance(2_000);
+    const ids = await engine.enqueueMany(5);
+    const { broker, host } = await worker({ concurrency: 1, scripts: { work: takes(engine.clock, 20_000) } });
+    await engine.clock.advance(2_000);
+    engine.broker.purge("default");
+    await engine.clock.advance(400_000);
+    expect(states(ids)).toEqual(ids.map(() => "Succeeded"));
+    expect(host.runs).toHaveLength(5);
+    expect(broker.condition().state).toBe("connected");
+    expect(kinds(leader.events)).toContain("redispatched");
+    expect(engine.job(long as JobId).state).toBe("Processing");
+  });
+
   it("goes on when the broker is there again, and nothing is lost", async () => {
     const { seen, script } = counted(200);
     await worker({ scripts: { work: script } });
