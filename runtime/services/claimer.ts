@@ -23,8 +23,6 @@ const MOST_LANES = 2;
 const RESCAN_MS = 100;
 const RECOVERED_POLL_MS = 2_000;
 const RECOVERED_RING_MS = 500;
-/** Claimed, running and waiting for their final write together; beyond it the database is what is slow. */
-const MOST_OPEN = 4_000;
 
 /** Supplies from the database, in the queues' order: natural pace, at most two claims under way, no pressing while it is away. */
 export class Claimer implements Supply {
@@ -86,7 +84,7 @@ export class Claimer implements Supply {
       const queue = queues[(this.#turn + step) % queues.length];
       if (queue === undefined || !queue.inTurn) continue;
       if (queue.appetite === "rescan" && nowMs >= queue.scannedFromStartMs + RESCAN_MS) queue.appetite = "hungry";
-      if (queue.appetite !== "hungry" || queue.wanted === 0 || queue.open >= MOST_OPEN) continue;
+      if (queue.appetite !== "hungry" || queue.wanted === 0 || queue.isFull) continue;
       this.#turn = (this.#turn + step + 1) % queues.length;
       return queue;
     }

@@ -106,6 +106,7 @@ export class Consumer implements Supply {
 
   landed(queue: WorkQueue): void {
     this.#options.claimer.landed(queue);
+    for (const lane of this.#lanes) if (lane.queue === queue && lane.pending.length > 0) this.#pumpLane(lane);
   }
 
   async stop(): Promise<void> {
@@ -138,8 +139,8 @@ export class Consumer implements Supply {
    * In their turn jobs are not claimed by their messages, which are to go all the same: a few at a time, since what is
    * left of another transport, or of a limit that is lifted, claims.
    */
-  #mayClaim({ inTurn, room, slots }: WorkQueue): boolean {
-    return room > (inTurn ? -slots : 0);
+  #mayClaim({ inTurn, isFull, room, slots }: WorkQueue): boolean {
+    return room > (inTurn ? -slots : 0) && !isFull;
   }
 
   async #claim(lane: Lane, pending: Pending, delivery: DispatchDelivery): Promise<void> {

@@ -8,6 +8,9 @@ import { RunPace } from "./claim-ahead.ts";
  */
 export type Appetite = "hungry" | "rescan" | "idle";
 
+/** Claimed, running and waiting for their final write together; beyond it the database is what is slow. */
+const MOST_OPEN = 4_000;
+
 /** One queue as this worker works on it: slots, what is claimed and waits for one, and where claims go on. */
 export class WorkQueue {
   readonly name: string;
@@ -53,6 +56,11 @@ export class WorkQueue {
   /** How many jobs may be claimed and wait: what the free slots take, and what they will have started very soon. */
   get capacity(): number {
     return this.free + this.pace.ahead(this.slots);
+  }
+
+  /** Nothing more may be claimed before final writes have landed. */
+  get isFull(): boolean {
+    return this.open >= MOST_OPEN;
   }
 
   /** How much of the capacity nothing is claimed for yet. */

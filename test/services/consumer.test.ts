@@ -95,6 +95,23 @@ describe("a worker on a broker", () => {
     expect(host.runs).toHaveLength(305);
   });
 
+  it("claims no more while thousands of final writes do not land", async () => {
+    const { connection } = await worker({ concurrency: 100, scripts: { work: () => null } });
+    connection.next.set(
+      "finishJob",
+      Array.from({ length: 4_500 }, () => "hanging"),
+    );
+    const ids = await engine.enqueueMany(4_500);
+    await engine.clock.advance(1_000);
+    const claimed = ids.filter((id) => engine.job(id).execution > 0).length;
+    expect(claimed).toBeGreaterThan(3_500);
+    expect(claimed).toBeLessThan(4_300);
+    connection.next.clear();
+    connection.weather = "up";
+    await engine.clock.advance(5_000);
+    expect(new Set(states(ids))).toEqual(new Set(["Succeeded"]));
+  });
+
   it("gives back what it claimed ahead and cannot start, and what it was delivered, when jobs turn out to be long", async () => {
     let quick = true;
     const other = counted(100);
