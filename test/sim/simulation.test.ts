@@ -38,6 +38,16 @@ describe("the engine in simulated worlds", () => {
       plan.faults.length + plan.work.length,
     );
   });
+
+  it("gives four worlds of ten a broker, and only to them what goes wrong with one", () => {
+    const plans = Array.from({ length: 200 }, (_, index) => drawPlan(index + 1));
+    const withBroker = plans.filter(({ settings }) => settings.transport !== null);
+    expect(withBroker.length).toBeGreaterThan(60);
+    expect(withBroker.length).toBeLessThan(100);
+    const ofBroker = ({ faults }: Plan): boolean => faults.some(({ id }) => id.startsWith("b"));
+    expect(plans.filter((plan) => plan.settings.transport === null && ofBroker(plan))).toEqual([]);
+    expect(withBroker.filter(ofBroker).length).toBeGreaterThan(withBroker.length * 0.9);
+  });
 });
 
 /** A world in which a job can never end: its handler hangs for longer than the healing is given. */
