@@ -1,6 +1,7 @@
 import { noLocks } from "../adapters/memory/locks.ts";
 import { openRabbitBroker } from "../adapters/rabbitmq/broker.ts";
 import { openRedisLocks } from "../adapters/redis/locks.ts";
+import { openServiceBusBroker } from "../adapters/servicebus/broker.ts";
 import type { BrokerSettings, LockSettings, RuntimeSettings } from "../config/objects.ts";
 import { TurnoError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
@@ -33,7 +34,7 @@ export const NO_TRANSPORT: OpenedTransport = {
 
 /**
  * Connects, or goes on trying when nobody is there yet. Throws for settings that waiting does not heal:
- * TURNO_CONFIG_SETTING, TURNO_BROKER_ADDRESS, TURNO_BROKER_ACCESS.
+ * TURNO_CONFIG_SETTING, TURNO_BROKER_ADDRESS, TURNO_BROKER_PACKAGE, TURNO_BROKER_ACCESS.
  */
 export async function openTransport({ settings, outbox, logger }: TransportOptions): Promise<OpenedTransport> {
   const { broker: chosen, locks: lockSettings } = settings;
@@ -92,9 +93,7 @@ async function openBroker(
   named: { readonly prefix: string; readonly installation: string; readonly logger: Logger },
 ): Promise<Broker> {
   if (addresses.transport === "rabbitmq") return openRabbitBroker({ ...addresses.rabbitmq, ...named });
-  throw new TurnoError("TURNO_CONFIG_SETTING", "the transport servicebus comes in a later version", {
-    hint: "use rabbitmq or postgres",
-  });
+  return openServiceBusBroker({ connectionString: addresses.connectionString, ...named });
 }
 
 /** Records the settings' transport in the database; processes with others go on by the database meanwhile. */

@@ -13,6 +13,7 @@ export const ERROR_CODES = {
   TURNO_BROKER_UNREACHABLE: "The message broker did not answer.",
   TURNO_BROKER_ACCESS: "The message broker refused the user, the virtual host or a right.",
   TURNO_BROKER_QUEUE: "A queue of the message broker is not as Turno declares it.",
+  TURNO_BROKER_PACKAGE: "A package that the chosen message broker needs is not installed.",
   TURNO_MIGRATION_CHANGED: "A migration that was already applied has another content now.",
   TURNO_EMBEDDED_START: "The embedded PostgreSQL could not be started.",
   TURNO_EMBEDDED_MISSING: "There are no PostgreSQL binaries for this platform.",

@@ -70,10 +70,12 @@ export function brokerContract(name: string, makeBroker: () => Promise<BrokerUnd
         expect(await (await open()).broker.publish([])).toEqual([]);
       });
 
-      it("keeps what nobody consumes yet, and counts it", async () => {
+      it("keeps what nobody consumes yet, and counts it where that is known", async () => {
         const server = await open();
         await confirm(server, dispatch(1), dispatch(2));
-        await until("two messages", async () => (await server.broker.depth(EMAIL)) === 2);
+        if (under.knowsDepth) await until("two messages", async () => (await server.broker.depth(EMAIL)) === 2);
+        else expect(await server.broker.depth(EMAIL)).toBeNull();
+        await consume(await open(), 2).get(2);
       });
 
       it("leaves the queues of other names and other installations alone", async () => {

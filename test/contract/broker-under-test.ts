@@ -30,5 +30,7 @@ export interface BrokerUnderTest {
   readonly block: ((isBlocked: boolean) => Promise<void>) | null;
   /** False: `depth` also counts what is delivered and not acknowledged. */
   readonly countsWaitingOnly: boolean;
+  /** False: `depth` is always null. */
+  readonly knowsDepth: boolean;
   close(): Promise<void>;
 }

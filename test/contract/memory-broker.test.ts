@@ -36,6 +36,7 @@ brokerContract("memory", async (): Promise<BrokerUnderTest> => {
       for (const broker of brokers.values()) broker.setState(isBlocked ? "blocked" : "up");
     },
     countsWaitingOnly: true,
+    knowsDepth: true,
     close: async () => {},
   };
 });

@@ -75,6 +75,7 @@ export async function openRabbitUnderTest(url: string): Promise<RabbitUnderTest>
     },
     block: null,
     countsWaitingOnly: true,
+    knowsDepth: true,
     async close() {
       await Promise.all(processes.map(({ process }) => process.broker.close()));
       for (const { proxy } of processes) await proxy.close();
