@@ -53,6 +53,11 @@ export type Ending = FinishOutcome | "stale" | "limited" | "deferred" | "returne
  */
 export async function runDelivery(delivery: DispatchDelivery, ports: DeliveryPorts): Promise<Ending> {
   const lock = await ports.locks.acquire(`job:${delivery.message.jobId}`);
+  /** While the final write does not land the job may pass to others, whom this worker's lock must not put off. */
+  const giveWay = (error: unknown): void => {
+    void releaseLock(lock);
+    ports.onStoreError(error);
+  };
   // A crash here leaves a lock that runs out by itself and a message that the broker delivers again.
   try {
     const held = lock.kind === "busy" ? await stepAside(delivery, ports) : await claim(delivery, ports);
@@ -63,7 +68,7 @@ export async function runDelivery(delivery: DispatchDelivery, ports: DeliveryPor
     if (typeof held === "string") return held;
     const started = await ports.takeSlot(held);
     // A crash here leaves the same again. What never got a slot has been given back, or somebody else has it.
-    return started ? await runClaimed(held, ports) : "returned";
+    return started ? await runClaimed(held, { ...ports, onStoreError: giveWay }) : "returned";
   } finally {
     await releaseLock(lock);
   }

@@ -255,6 +255,25 @@ describe("a worker on a broker", () => {
     expect(host.runs).toHaveLength(0);
   });
 
+  it("retries what was taken from a worker that reaches the locks and not the database", async () => {
+    const cutOff = await worker({ scripts: { work: takes(engine.clock, 1_000) } });
+    const id = await engine.enqueue();
+    await engine.clock.advance(900);
+    cutOff.connection.weather = "away";
+    let fails = true;
+    await worker({
+      scripts: {
+        work: async () => {
+          if (!fails) return null;
+          fails = false;
+          throw new Error("the first time");
+        },
+      },
+    });
+    await engine.clock.advance(300_000);
+    expect(engine.job(id)).toMatchObject({ state: "Succeeded", lost: 1, failures: 1 });
+  });
+
   it("goes on without locks while the lock service is away (F1)", async () => {
     engine.locks.away = true;
     await worker();
