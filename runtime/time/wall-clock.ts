@@ -17,6 +17,8 @@ export interface WallClockPattern {
 }
 
 const patterns = new BoundedCache<string, WallClockPattern>(2_000);
+/** 400 years of the Gregorian calendar, whole weeks. */
+const CYCLE_MS = 146_097 * 86_400_000;
 const LAST_WALL_TIME = Date.UTC(9999, 11, 31, 23, 59, 59);
 
 /** The pattern of an expression, compiled once; `seed` is what `H` is hashed from. Throws TURNO_CRON_INVALID. */
@@ -36,13 +38,21 @@ function createPattern(cron: CronExpression): WallClockPattern {
     open: cron.open,
     firstAtOrAfter(wall) {
       if (wall > LAST_WALL_TIME) return null;
-      const match = matcher.nextRun(new Date(wall - 1))?.getTime();
-      return match === undefined || match > LAST_WALL_TIME ? null : match;
+      const ahead = cyclesAhead(wall);
+      const match = matcher.nextRun(new Date(wall - ahead - 1))?.getTime();
+      return match === undefined || match + ahead > LAST_WALL_TIME ? null : match + ahead;
     },
     lastAtOrBefore(wall) {
-      return matcher.previousRuns(1, new Date(wall + 1))[0]?.getTime() ?? null;
+      const ahead = cyclesAhead(wall);
+      const match = matcher.previousRuns(1, new Date(wall - ahead + 1))[0]?.getTime();
+      return match === undefined ? null : match + ahead;
     },
   };
+}
+
+/** Whole cycles since the year 2000: croner looks no further than the year 3000, and days repeat with their weekdays. */
+function cyclesAhead(wall: number): number {
+  return Math.max(0, Math.floor((wall - Date.UTC(2000, 0, 1)) / CYCLE_MS)) * CYCLE_MS;
 }
 
 /** What was parsed, spelled out in numbers: croner has nothing left to interpret. */

@@ -8,7 +8,7 @@ import { startScheduler } from "../../runtime/services/scheduler.ts";
 import { startSlaWatch } from "../../runtime/services/sla-watch.ts";
 import type { Loop } from "../../runtime/services/supervised-loop.ts";
 import { scheduleSpec } from "../contract/definitions.ts";
-import { BASE_MS, Engine, takes } from "./engine.ts";
+import { BASE_MS, Engine, ignoresAbortFor, takes } from "./engine.ts";
 
 const MINUTE_MS = 60_000;
 const at = (text: string): Date => new Date(`2026-01-05T${text}Z`);
@@ -184,6 +184,18 @@ describe("runs that may not overlap", () => {
     const rows = [...engine.database.jobs.values()];
     expect(rows.map(({ state }) => state)).toEqual(["Cancelled", "Cancelled", "Cancelled", "Processing"]);
     expect(rows.at(-1)?.schedule?.firedFor).toEqual(at("12:04:00"));
+  });
+});
+
+describe("a run under Replace that ignores its cancel", () => {
+  it("is cut off, and the next one starts only then", async () => {
+    engine.declareSchedule("deaf", { ...spec, concurrencyPolicy: "Replace" }, at("12:01:00"));
+    const { host } = await engine.role({ scripts: { work: ignoresAbortFor(engine.clock, 60 * MINUTE_MS) } });
+    await engine.clock.advance(2 * MINUTE_MS + 50_000);
+    expect(host.asked).toContain("end");
+    const rows = [...engine.database.jobs.values()];
+    expect(rows.map(({ state }) => state)).toEqual(["Cancelled", "Processing"]);
+    expect(rows.at(-1)?.schedule?.firedFor).toEqual(at("12:02:00"));
   });
 });
 
