@@ -43,7 +43,7 @@ test("a queue that is not there stops only its own messages, is named with how t
   await eventually("a delivery", async () => deliveries.length >= 1);
   expect(broker.condition()).toEqual({ state: "connected", reason: null });
   await eventually("the good news", async () => lines.some(({ message }) => message.endsWith("can be consumed again")));
-}, 30_000);
+}, 60_000);
 
 test("work goes on when a queue was deleted and made again, and when its idle links were closed", async () => {
   server.createQueue(QUEUE);
@@ -73,7 +73,7 @@ test("a message whose lock ran out comes again, and the late acknowledgement doe
   expect(server.locked(QUEUE)).toBe(1);
   await deliveries[1]?.acknowledge();
   expect(server.locked(QUEUE) + server.messages(QUEUE).length).toBe(0);
-}, 30_000);
+}, 60_000);
 
 test("what is sent again is another message, and many go in batches within the limit of a message's size", async () => {
   server.createQueue(QUEUE);

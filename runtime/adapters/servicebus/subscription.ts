@@ -92,6 +92,8 @@ export function createSubscription(options: SubscriptionOptions): ServiceBusSubs
     on.receivers.add(receiver);
   };
   const settleDown = (on: Epoch): void => {
+    // A receiver that was lost while it opened still tells that it is up.
+    if (epoch !== on) return;
     steady ??= setTimeout(() => {
       steady = null;
       if (epoch !== on) return;
