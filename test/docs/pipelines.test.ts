@@ -61,7 +61,12 @@ const git = (...args: readonly string[]) => run("git", args, { cwd: folder });
 const project = (zone: string, gap = " ") =>
   `apiVersion: turno/v1\nkind: Project\nmetadata: { name: test }\nspec:\n  timeZone:${gap}${zone}\n`;
 
-test("the hook looks at what is staged: it lets the good through and keeps the bad and the ugly back", async () => {
+/** Five starts of the command line, beside whatever else the machine does. */
+const HOOK_LIMIT_MS = 180_000;
+
+test("the hook looks at what is staged: it lets the good through and keeps the bad and the ugly back", {
+  timeout: HOOK_LIMIT_MS,
+}, async () => {
   const commit = async (staged: string, inFolder: string) => {
     await writeFile(join(folder, "turno.yaml"), staged);
     await git("add", "-A");
