@@ -1,11 +1,6 @@
 import type { DispatchToken, JobId } from "../core/ids.ts";
 import type { LeaseObservation } from "../protocol/ports/leases.ts";
 
-/** Unchanged for a whole lease or longer. */
-export interface Suspect extends LeaseObservation {
-  readonly unchangedMs: number;
-}
-
 interface Sighting {
   readonly jobId: JobId;
   readonly leaseCounter: number;
@@ -38,21 +33,20 @@ export class LeaseWatch {
   look(
     seen: readonly LeaseObservation[],
     at: { readonly askedMs: number; readonly answeredMs: number },
-  ): readonly Suspect[] {
+  ): readonly LeaseObservation[] {
     const lastLookMs = this.#lastLookMs ?? at.askedMs;
     // An answer that was long under way hides a gap as well: this process was paused, or the database did not answer.
     if (Math.max(at.askedMs - lastLookMs, at.answeredMs - at.askedMs) > this.#longestGapMs) this.forget();
     this.#lastLookMs = at.answeredMs;
     const sightings = new Map<DispatchToken, Sighting>();
-    const suspects: Suspect[] = [];
+    const suspects: LeaseObservation[] = [];
     for (const lease of seen) {
       const before = this.#sightings.get(lease.token);
       const unchanged =
         before !== undefined && before.jobId === lease.jobId && before.leaseCounter === lease.leaseCounter;
       // The first sight counts from its answer, the last from its question: never longer than it was.
       sightings.set(lease.token, unchanged ? before : { ...lease, sinceMs: at.answeredMs });
-      const unchangedMs = unchanged ? at.askedMs - before.sinceMs : 0;
-      if (unchanged && unchangedMs >= this.#leaseMs) suspects.push({ ...lease, unchangedMs });
+      if (unchanged && at.askedMs - before.sinceMs >= this.#leaseMs) suspects.push(lease);
     }
     this.#sightings = sightings;
     return suspects;

@@ -11,12 +11,10 @@ export interface RecoveryOptions extends LoopSurroundings {
 
 /** Jobs recovered by one statement. */
 const BATCH = 500;
-/** What the leader has left for so many looks the others take back: it is gone too, or has not seen a whole lease yet. */
-const LEADER_LOOKS = 2;
 
 /**
- * Takes jobs back from workers that are gone. Every worker observes, and whoever acts repeats what it saw as its statement's
- * predicate, so it matters to nobody but the database's load that the leader comes first.
+ * Takes jobs back from workers that are gone. Every worker observes, so that a new leader has already seen a whole
+ * lease; only the leader acts, and its statement repeats what it saw as its predicate.
  */
 export function startRecovery(options: RecoveryOptions): Loop {
   const { store, clock, observer, leaseMs, intervalMs, isLeading } = options;
@@ -31,10 +29,8 @@ export function startRecovery(options: RecoveryOptions): Loop {
         throw error;
       });
       const suspects = watch.look(seen, { askedMs, answeredMs: clock.monotonicMs() });
-      const patienceMs = leaseMs + LEADER_LOOKS * intervalMs;
-      const due = isLeading() ? suspects : suspects.filter(({ unchangedMs }) => unchangedMs >= patienceMs);
-      for (let from = 0; from < due.length && !signal.aborted; from += BATCH) {
-        for (const { jobId, workerId, next } of await store.recoverJobs(due.slice(from, from + BATCH))) {
+      for (let from = 0; from < suspects.length && isLeading() && !signal.aborted; from += BATCH) {
+        for (const { jobId, workerId, next } of await store.recoverJobs(suspects.slice(from, from + BATCH))) {
           observer.observe({ kind: "worker-lost", jobId, workerId, next });
         }
       }

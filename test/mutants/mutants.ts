@@ -195,8 +195,8 @@ const IN_SMALL_WORLDS: readonly Omit<Mutant, "level">[] = [
   {
     name: "recovery after half of a lease",
     file: "runtime/services/lease-watch.ts",
-    find: "unchangedMs >= this.#leaseMs)",
-    replace: "unchangedMs >= this.#leaseMs / 2)",
+    find: "at.askedMs - before.sinceMs >= this.#leaseMs",
+    replace: "at.askedMs - before.sinceMs >= this.#leaseMs / 2",
   },
   {
     name: "renewals are not taken for a sign of life",
